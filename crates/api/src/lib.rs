@@ -7,6 +7,7 @@
 //! Never: contains logic; depends on how a node computes these values, or on their transport.
 //! Read next: `cluster.rs`, `status.rs`, then `schema.rs` (from structs to schemas).
 
+mod access;
 mod alarm;
 mod blob;
 mod buckets;
@@ -22,6 +23,10 @@ mod rows;
 pub mod schema;
 mod status;
 
+pub use access::{
+    AccessDecision, AccessQuestion, AccessState, AccessSwitch, Administrator, ApiTokenReply,
+    NewApiToken, NewPassword, NewUser, RoleGrants, RoleReply, TokenReply, UserChange, UserReply,
+};
 pub use alarm::Alarm;
 pub use blob::Blob;
 pub use buckets::{

@@ -46,9 +46,12 @@ pub fn all() -> Map<String, Value> {
     add!(answers: ErrorReply, ClusterStatus, NodeStatus, Members, JoinReply, GroupPlacement);
     add!(answers: ComparisonPass, JoinTokenReply, Ring, RingPlan, RingTransfers, Buckets);
     add!(answers: BucketReply, Types, Checkpoint, Checkpoints, EmptyPrefixProgress, RowsReply);
+    add!(answers: AccessState, AccessDecision, Administrator, ApiTokenReply);
     add!(answers: PageReply, KeyCount, KeyPage, BucketMove, SiblingsReply, StoredReply);
     add!(answers: ReloadReply);
     add!(answers: SlowRequests);
+    add!(requests: AccessSwitch, AccessQuestion, NewUser, UserChange, NewPassword);
+    add!(requests: NewApiToken, RoleGrants);
     add!(requests: NewMember, MemberUpdate, Replacement, PartChange, DesiredMembers);
     add!(requests: LevelChange);
     add!(requests: DesiredQuorum, NewGroup, NewToken, MasterTransfer, RingChange, RingEpoch);

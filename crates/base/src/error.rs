@@ -76,6 +76,8 @@ pub enum Reason {
     // Denied
     /// Not allowed to this caller.
     Forbidden,
+    /// The caller has not logged in, or its login has ended.
+    Unauthenticated,
     // Conflict
     /// The key an update needs is not there; the detail is the key.
     NotFound,
@@ -143,7 +145,7 @@ impl Reason {
         match self {
             Malformed | TooLarge | NotANumber | NoSuchBucket | NoSuchType | NotSupported
             | SessionExpired | RequestExpired | RetryMismatch => Kind::Invalid,
-            Forbidden => Kind::Denied,
+            Forbidden | Unauthenticated => Kind::Denied,
             NotFound | AssertionFailed | AlreadyExists | Changed | Siblings | TooManySiblings => {
                 Kind::Conflict
             }
@@ -169,6 +171,7 @@ impl Reason {
             SessionExpired => "session_expired",
             RequestExpired => "request_expired",
             Forbidden => "forbidden",
+            Unauthenticated => "unauthenticated",
             NotFound => "not_found",
             AssertionFailed => "assertion_failed",
             AlreadyExists => "already_exists",
@@ -200,7 +203,7 @@ impl Reason {
     }
 
     /// Every reason, for front-ends' exhaustive tests and for the docs; new ones are appended.
-    pub const ALL: [Reason; 36] = {
+    pub const ALL: [Reason; 37] = {
         use Reason::*;
         [
             Malformed,
@@ -239,6 +242,7 @@ impl Reason {
             InUse,
             MetadataChanged,
             Starting,
+            Unauthenticated,
         ]
     };
 }

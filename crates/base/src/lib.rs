@@ -9,6 +9,7 @@
 //! randomness).
 //! Read next: `request.rs`, then `error.rs` and `limits.rs`.
 
+pub mod access;
 pub mod alarm;
 pub mod available;
 pub mod bucket;
@@ -31,6 +32,7 @@ pub mod quorum;
 pub mod range;
 pub mod reply;
 pub mod request;
+pub mod rights;
 pub mod ring;
 mod secret;
 pub mod token;
@@ -38,6 +40,7 @@ pub mod utc_time;
 pub mod varint;
 pub mod wire;
 
+pub use access::{AccessCall, Principal};
 pub use alarm::{Alarm, AlarmCode};
 pub use available::{
     AvailableCall, BucketNames, Condition, Content, Context, FetchOptions, Headers, Keys, Link,

@@ -77,6 +77,20 @@ pub const JOIN_TOKEN_MS_DEFAULT: u64 = 24 * 3_600 * 1_000;
 pub const JOIN_TOKEN_MS_MAX: u64 = 366 * 24 * 3_600 * 1_000;
 /// Most join tokens that let nodes in at a time.
 pub const JOIN_TOKENS_MAX: usize = 64;
+/// Longest password of a user.
+pub const PASSWORD_BYTES_MAX: usize = 1_024;
+/// Most users of a cluster.
+pub const USERS_MAX: usize = 10_000;
+/// Most roles of a cluster, beside the built-in ones.
+pub const ROLES_MAX: usize = 1_000;
+/// Most grants of a role.
+pub const GRANTS_PER_ROLE_MAX: usize = 256;
+/// Most roles of a user, and most that a token is narrowed to.
+pub const ROLES_PER_USER_MAX: usize = 64;
+/// Most API tokens of a cluster.
+pub const API_TOKENS_MAX: usize = 10_000;
+/// Longest lifetime of an API token that ends by itself, in milliseconds: ten years.
+pub const API_TOKEN_MS_MAX: u64 = 10 * 366 * 24 * 3_600 * 1_000;
 /// Longest name of a bucket type, a consistent bucket or a member.
 pub const NAME_BYTES_MAX: usize = 63;
 /// Longest name of an available bucket within its type, as it is written: Riak's clients

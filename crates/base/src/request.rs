@@ -2,8 +2,7 @@
 //!
 //! A front-end turns its client's bytes into a [`Request`]; the node answers with a
 //! [`crate::Reply`]. Updates have the semantics of Arakoon where it has them (atomic sequences
-//! whose later steps see the earlier ones), and of Redis for the rest (expiry, `set` with
-//! conditions).
+//! whose later steps see the earlier ones), and of Redis for the rest (expiry, conditions).
 
 use crate::available::AvailableCall;
 use crate::bucket::BucketName;
@@ -31,8 +30,7 @@ pub enum Call {
     Read(Read, ReadLevel),
     /// Changes rows.
     Update(Update),
-    /// Changes or describes buckets, bucket types, members or the ring; mostly the request's
-    /// bucket.
+    /// Changes or describes buckets, bucket types, members, the ring or users.
     Directory(DirectoryCall),
     /// Opens or closes a session in the bucket's group.
     Session(SessionCall),
@@ -370,6 +368,8 @@ pub enum DirectoryCall {
     /// Removes the properties that an available bucket overrides, so that its type's apply.
     /// `Body::Done`.
     ResetBucket,
+    /// Change of users, roles, tokens or the switch of access; the request's bucket is ignored.
+    Access(crate::AccessCall),
 }
 
 /// Place of a new bucket.

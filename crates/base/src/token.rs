@@ -77,7 +77,7 @@ impl fmt::Debug for JoinToken {
 }
 
 /// Digest of a join token; reveals nothing of the token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenDigest(pub [u8; TokenDigest::BYTES]);
 
 impl TokenDigest {

@@ -158,7 +158,9 @@ impl ServedNode {
         let call = Call::Directory(DirectoryCall::Cluster(call));
         let request = Request { bucket: BucketName::default(), call, retry: None };
         let node = self.node.as_ref().expect("it runs until it is dropped");
-        let reply = self.block_on(node.handle(request)).expect("the node leads its cluster");
+        let reply = self
+            .block_on(node.handle(&base::Principal::Node, request))
+            .expect("the node leads its cluster");
         match reply.body {
             Body::Joined(cluster, secret) => {
                 Joined { cluster: cluster.cluster, secret, founder: cluster.founder }

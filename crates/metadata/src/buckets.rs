@@ -81,6 +81,7 @@ impl Directory {
             DirectoryCall::DropType => self.drop_type(name.kind()),
             DirectoryCall::ListTypes => self.list_types(),
             DirectoryCall::Cluster(call) => self.plan_members(call),
+            DirectoryCall::Access(call) => self.plan_access(call),
             DirectoryCall::Ring(call) => self.plan_ring(call, &BTreeSet::new()),
         }
     }

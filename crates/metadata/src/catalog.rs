@@ -1,6 +1,7 @@
 //! Catalog: this node's copy of the buckets and members that the metadata group (group 0) has
 //! decided; a function of its applied rows.
 
+use super::access::AccessTable;
 use super::incarnations::{self, IncarnationRecord};
 use super::levels::{self, LevelRow};
 use super::ring::read_ring;
@@ -33,6 +34,8 @@ pub struct Catalog {
     applied_cluster: Mutex<ClusterDescription>,
     /// Incarnation of each member that was admitted last.
     incarnations: Mutex<BTreeMap<NodeId, IncarnationId>>,
+    /// Users, roles and tokens by the applied rows.
+    pub access: AccessTable,
     /// Secret of the cluster by the applied rows.
     secret: Mutex<Option<SecretRow>>,
     /// Feature levels by the applied rows.
@@ -56,6 +59,7 @@ impl Catalog {
             counted: watch::Sender::default(),
             applied_cluster: Mutex::new(applied_cluster),
             incarnations: Mutex::default(),
+            access: AccessTable::default(),
             secret: Mutex::default(),
             levels: Mutex::default(),
             available: Arc::default(),
@@ -193,6 +197,8 @@ impl Catalog {
             self.fill_levels(
                 value.map_or_else(|| Ok(LevelRow::default()), |row| levels::read(row))?,
             );
+        } else if self.access.apply(key, value)? {
+            // It was a row of users and roles.
         } else if key == SECRET {
             self.fill_secret(value.map(|value| secret::read(value)).transpose()?);
         } else if key == CLUSTER {

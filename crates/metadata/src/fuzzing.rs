@@ -1,6 +1,7 @@
 //! Fuzzing: what must hold of the directory's rows, whatever their bytes are. Only the crate `fuzz`
 //! builds this.
 
+use super::access::rows as access_rows;
 use super::catalog::Catalog;
 use super::rows::{
     self, BUCKETS, CLUSTER, CUSTOM, GROUPS, INCARNATIONS, MEMBERS, RING, SECRET, TYPES,
@@ -24,6 +25,10 @@ pub const PREFIXES: &[&[u8]] = &[
     INCARNATIONS,
     rows::RING_PLAN,
     rows::RING_REPLACEMENTS,
+    access_rows::ACCESS,
+    access_rows::USERS,
+    access_rows::ROLES,
+    access_rows::API_TOKENS,
     b"",
 ];
 
@@ -78,6 +83,16 @@ fn read_back(key: &[u8], value: &Bytes) {
     }
     if let Ok(row) = levels::read(value) {
         assert_eq!(levels::read(&levels::write(&row)), Ok(row));
+    }
+    if let Ok(user) = access_rows::read_user(value) {
+        assert_eq!(access_rows::write_user(&user), value, "a user's row has one form");
+    }
+    if let Ok(grants) = access_rows::read_role(value) {
+        let again = access_rows::write_role(&grants);
+        assert_eq!(access_rows::read_role(&again), Ok(grants));
+    }
+    if let Ok(token) = access_rows::read_api_token(value) {
+        assert_eq!(access_rows::write_api_token(&token), value, "a token's row has one form");
     }
     let _ = (replacements::read(value), incarnations::read(value), secret::read(value));
     let _ = (rows::token_of(key), rows::custom_of(key), rows::member_of(key));

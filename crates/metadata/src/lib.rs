@@ -7,6 +7,7 @@
 //! change. Imports `transport`.
 //! Read next: `rows.rs`, then `buckets.rs` and `members.rs`.
 
+pub mod access;
 mod admission;
 mod available;
 mod buckets;
@@ -115,6 +116,11 @@ impl Directory {
             custom.extend(name.zip(Some(Arc::new(rows::properties_of(value)?))));
             Ok(())
         })?;
+        for prefix in access::PREFIXES {
+            self.for_each_row(prefix, |key, value| {
+                self.catalog.access.apply(key, Some(value)).map(|_| ())
+            })?;
+        }
         let ring = self.get(&Bytes::from_static(RING))?;
         let ring = ring.map(|value| read_ring(&value)).transpose()?;
         self.catalog.available.replace_all(types, custom, ring);

@@ -15,6 +15,7 @@
 //! r/plan, r/heirs        -> planned changes of it, and those that replaced members owe
 //! l/<node, 16 digits>    -> last admitted incarnation of a member (`incarnations.rs`)
 //! j/<digest, 64 digits>  -> a join token that lets nodes in
+//! n/access, u/, p/, k/   -> users, roles and tokens (`access/rows.rs`)
 //! g/<group u32 BE>       -> who is wanted in it; form 2: how many voters, and with whom it began
 //! ```
 

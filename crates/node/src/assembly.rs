@@ -6,6 +6,7 @@
 //! Never: begins anything; that is `startup.rs`.
 
 use crate::Node;
+use crate::access::Authorizer;
 use crate::answers::Answers;
 use crate::audit::ReplicaAudit;
 use crate::checkpoint::Checkpointer;
@@ -259,6 +260,7 @@ impl Handles {
             links: self.links.clone(),
         };
         Arc::new(Router {
+            access: Authorizer::new(self.catalog.clone(), started_ms),
             locator,
             directory: self.directory.clone(),
             directory_caught_up: AtomicBool::new(false),

@@ -138,7 +138,9 @@ impl Receiver for Dispatcher {
         let Some(router) = self.router.upgrade() else { return };
         let Some(peers) = router.locator.links.peers.get() else { return };
         match CallKind::from_payload(&call.payload) {
-            Some(CallKind::Request | CallKind::RequestForVersion) => {
+            Some(
+                CallKind::Request | CallKind::RequestForVersion | CallKind::RequestOfPrincipal,
+            ) => {
                 forward::on_forwarded_request(&router, call);
             }
             Some(CallKind::Members) => {

@@ -15,8 +15,8 @@ use crate::Node;
 use base::range::Direction;
 use base::request::{OnMissing, SequenceMode};
 use base::{
-    Body, Bound, BucketName, Call, Error, Key, Outcome, Page, Range, Read, ReadLevel, Reason,
-    Request, Result, RowContent, Update,
+    Body, Bound, BucketName, Call, Error, Key, Outcome, Page, Principal, Range, Read, ReadLevel,
+    Reason, Request, Result, RowContent, Update,
 };
 use runtime::world;
 use std::time::Duration;
@@ -47,16 +47,18 @@ pub struct EmptyPrefixProgress {
 }
 
 impl Node {
-    /// Removes keys under a prefix, from a cursor on or from the first, for about a second.
+    /// Removes keys under a prefix for a principal, from a cursor on or from the first, for about a
+    /// second.
     ///
     /// Errors: those of updates, if nothing was done before; `NotSupported` in an available bucket.
     pub async fn empty_prefix(
         &self,
+        principal: &Principal,
         bucket: &BucketName,
         prefix: &Key,
         from: Option<EmptyPrefixCursor>,
     ) -> Result<EmptyPrefixProgress> {
-        let removal = PrefixRemoval { node: self, bucket, prefix };
+        let removal = PrefixRemoval { node: self, principal, bucket, prefix };
         let mut cursor = match from {
             Some(cursor) => cursor,
             None => match removal.last_key().await? {
@@ -101,6 +103,7 @@ impl Node {
 
 struct PrefixRemoval<'a> {
     node: &'a Node,
+    principal: &'a Principal,
     bucket: &'a BucketName,
     prefix: &'a Key,
 }
@@ -108,7 +111,7 @@ struct PrefixRemoval<'a> {
 impl PrefixRemoval<'_> {
     async fn execute(&self, call: Call) -> Result<Body> {
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
-        self.node.handle(request).await.map(|reply| reply.body).map_err(|error| {
+        self.node.handle(self.principal, request).await.map(|reply| reply.body).map_err(|error| {
             match error.reason {
                 Reason::NotSupported => self.unsupported(),
                 _ => error,

@@ -1,22 +1,43 @@
 //! Order of one connection: its requests in flight, and the bucket that it found last.
 
 use crate::groups::{Groups, Local};
-use base::BucketName;
+use base::access::Verbs;
+use base::rights::Rights;
+use base::{BucketName, Principal};
 use replication::bucket::Bucket;
 use replication::group::Group;
 use runtime::submit::Ticket;
 use std::sync::{Arc, Weak};
 
 /// Requests of one connection in flight; makes its later ones see its earlier ones. One per
-/// connection, not shared.
-#[derive(Default)]
+/// connection, not shared. All are made for one principal at a time.
 pub struct Flow {
     /// The last ticket given out on this connection that is not known to be decided.
     pub last: Option<Ticket>,
     /// Ways of requests that another node must answer.
     pub elsewhere: Elsewhere,
+    /// Principal of its requests.
+    principal: Principal,
     /// The bucket of its last request.
     cached: Option<RecentBucket>,
+    /// Rights of its principal, as they were looked up last.
+    pub(crate) rights: Option<RecentRights>,
+}
+
+/// Principal of a request, and the ways in which its answer may come.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub principal: Principal,
+    pub elsewhere: Elsewhere,
+}
+
+/// Rights of a flow's principal, with its verbs on the whole of the bucket of its last request.
+pub(crate) struct RecentRights {
+    /// Change of the users and roles that the rights are of.
+    pub changes: u64,
+    pub rights: Arc<Rights>,
+    pub bucket: BucketName,
+    pub verbs: Verbs,
 }
 
 /// Ways of a request that can't be answered here, or not now.
@@ -44,15 +65,38 @@ struct RecentBucket {
 }
 
 impl Flow {
-    /// Flow of a client that looks for the master itself: what this node may not answer is refused
-    /// with `not_master` and the master's name (`None` if none is known), and is not passed on.
-    pub fn with_redirects() -> Flow {
-        Flow::internal(Elsewhere { named: true, told_of_moves: false })
+    /// Flow of a client whose requests are answered here, whichever node executes them.
+    pub fn of(principal: Principal) -> Flow {
+        Flow::internal(Caller { principal, elsewhere: Elsewhere::default() })
     }
 
-    /// Returns the flow of a request that the node itself submits.
-    pub(crate) fn internal(elsewhere: Elsewhere) -> Flow {
-        Flow { elsewhere, ..Flow::default() }
+    /// Flow of a client that looks for the master itself: what this node may not answer is refused
+    /// with `not_master` and the master's name (`None` if none is known), and is not passed on.
+    pub fn with_redirects(principal: Principal) -> Flow {
+        let elsewhere = Elsewhere { named: true, told_of_moves: false };
+        Flow::internal(Caller { principal, elsewhere })
+    }
+
+    /// Returns the flow of a request that the node itself submits for a caller.
+    pub(crate) fn internal(caller: Caller) -> Flow {
+        let Caller { principal, elsewhere } = caller;
+        Flow { last: None, elsewhere, principal, cached: None, rights: None }
+    }
+
+    /// Returns the principal of the requests.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// Sets the principal of later requests: the client has logged in.
+    pub fn set_principal(&mut self, principal: Principal) {
+        self.principal = principal;
+        self.rights = None;
+    }
+
+    /// Returns the caller of the requests.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller { principal: self.principal.clone(), elsewhere: self.elsewhere }
     }
 
     /// Returns the bucket of this name and its group, if the last request named it and both are

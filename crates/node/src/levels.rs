@@ -119,9 +119,13 @@ impl GroupLocator {
 
     /// Refuses a call that needs a feature level above the one in force. A node of an earlier
     /// program that became master of a group with counted buckets would change their rows without
-    /// their counts.
+    /// their counts, and one that knows no users would serve everybody.
     pub(crate) fn check_level(&self, call: &DirectoryCall) -> Result<()> {
+        let in_force = self.catalog.cluster().level;
         let changes = match call {
+            DirectoryCall::Access(_) => {
+                return require(in_force, FeatureLevel::WITH_USERS, "access");
+            }
             DirectoryCall::CreateBucket(changes)
             | DirectoryCall::AlterBucket(changes)
             | DirectoryCall::PlaceBucket { changes, .. }
@@ -130,7 +134,7 @@ impl GroupLocator {
             _ => return Ok(()),
         };
         match makes_counted(changes) {
-            true => require(self.catalog.cluster().level, FeatureLevel::WITH_COUNTS, COUNTED),
+            true => require(in_force, FeatureLevel::WITH_COUNTS, COUNTED),
             false => Ok(()),
         }
     }

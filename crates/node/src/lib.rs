@@ -5,6 +5,7 @@
 //! Never: decides (that is `logic`), knows a client's language, reads settings files.
 //! Read next: `startup.rs`, then `route.rs`; then the crates `replication` and `dynamo`.
 
+mod access;
 mod alarm_register;
 mod alarm_watch;
 mod alarms;
@@ -88,8 +89,8 @@ pub use transfer::{MovePhase, MoveProgress, MoveStatus};
 
 use base::error::shutting_down;
 use base::{
-    BucketName, Call, ClusterCall, DirectoryCall, Error, GroupId, JoinToken, LogIndex, Read,
-    Reason, Reply, Request, Result, RingDescription, TokenDigest,
+    BucketName, Call, ClusterCall, DirectoryCall, Error, GroupId, JoinToken, LogIndex, Principal,
+    Read, Reason, Reply, Request, Result, RingDescription, TokenDigest,
 };
 use bytes::Bytes;
 use checkpoint::Checkpointer;
@@ -151,9 +152,9 @@ impl Node {
         self.router.wait_applied(Some(ticket)).await
     }
 
-    /// One request from beginning to end: `submit`, then wait.
-    pub async fn handle(&self, request: Request) -> Result<Reply> {
-        self.router.handle(request).await
+    /// One request of a principal from beginning to end: `submit`, then wait.
+    pub async fn handle(&self, principal: &Principal, request: Request) -> Result<Reply> {
+        self.router.handle(principal, request).await
     }
 
     /// Returns everything that a health check or a dashboard needs.
@@ -236,11 +237,16 @@ impl Node {
 
     /// Makes a join token, which admits nodes for the given time, or until all tokens are revoked.
     /// It is returned here and nowhere else; the cluster keeps its digest.
-    pub async fn make_join_token(&self, lifetime_ms: Option<u64>) -> Result<JoinToken> {
+    pub async fn make_join_token(
+        &self,
+        principal: &Principal,
+        lifetime_ms: Option<u64>,
+    ) -> Result<JoinToken> {
         let token = JoinToken::from_secret(runtime::world::secret());
         let call = ClusterCall::AddToken { digest: token.digest(), lifetime_ms };
         let call = Call::Directory(DirectoryCall::Cluster(call));
-        self.handle(Request { bucket: BucketName::default(), call, retry: None }).await?;
+        self.handle(principal, Request { bucket: BucketName::default(), call, retry: None })
+            .await?;
         tracing::info!(target: "node", lifetime_ms, "a join token was created");
         Ok(token)
     }

@@ -5,8 +5,8 @@
 //! needs an operator. The sentence is that of `/ready` (`readiness.rs`).
 
 use crate::groups::follows;
-use crate::lifecycle::Lifecycle;
-use crate::readiness::{self, Readiness, Unreached};
+use crate::readiness::{self, Unreached};
+use crate::route::Router;
 use base::GroupId;
 use base::duration::format_ms;
 use runtime::world;
@@ -24,7 +24,8 @@ const STARTUP_QUIET_MS: u64 = 3_000;
 const PAUSE_MS: u64 = 5_000;
 
 /// Watches until the node stops.
-pub(crate) async fn watch(readiness: Arc<Readiness>, lifecycle: Arc<Lifecycle>) {
+pub(crate) async fn watch(router: Arc<Router>) {
+    let (readiness, lifecycle) = (&router.readiness, &router.lifecycle);
     let stop = lifecycle.stop_signal();
     let lease_ms = readiness.settings.lease_ms;
     let mut alarm =
@@ -32,6 +33,9 @@ pub(crate) async fn watch(readiness: Arc<Readiness>, lifecycle: Arc<Lifecycle>) 
     // A stopping node hands its groups over.
     while !stop.is_cancelled() && !lifecycle.is_stopping() {
         let unreached = readiness.unreached();
+        if !unreached.iter().any(|entry| entry.group == GroupId::DIRECTORY) {
+            router.access.note_contact();
+        }
         let AlarmReport { lost, restored } = alarm.check(world::milliseconds(), &unreached);
         if !lost.is_empty() {
             let lost: Vec<_> =

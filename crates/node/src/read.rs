@@ -66,7 +66,7 @@ impl Router {
                     check_placement(&group, &bucket, level)?;
                     return Ok(SubmitResult::Ready(reply));
                 }
-                let (router, elsewhere) = (self.clone(), flow.elsewhere);
+                let (router, caller) = (self.clone(), flow.caller());
                 let (name, read) = (name.clone(), read.clone());
                 Ok(SubmitResult::Later(Box::pin(async move {
                     if let Some(index) = awaited_index {
@@ -81,7 +81,7 @@ impl Router {
                     let reply = check_placement(&group, &bucket, level).and(reply);
                     let call = Call::Read(read, level);
                     let request = Request { bucket: name, call, retry: None };
-                    router.unless_moving(reply, elsewhere, request).await
+                    router.unless_moving(reply, caller, request).await
                 })))
             }
         }
@@ -125,7 +125,7 @@ impl Router {
         name: &BucketName,
         read: &Read,
     ) -> SubmitResult {
-        let (router, elsewhere) = (self.clone(), flow.elsewhere);
+        let (router, caller) = (self.clone(), flow.caller());
         let (bucket, read) = (name.clone(), read.clone());
         SubmitResult::Later(Box::pin(async move {
             // Only the order matters: the outcomes of earlier requests were sent already.
@@ -133,7 +133,7 @@ impl Router {
             let reply = router.read_confirmed(&bucket, &read).await;
             let call = Call::Read(read, ReadLevel::Consistent);
             router
-                .unless_mastership_lost(reply, elsewhere, Request { bucket, call, retry: None })
+                .unless_mastership_lost(reply, caller, Request { bucket, call, retry: None })
                 .await
         }))
     }

@@ -3,7 +3,7 @@
 
 use crate::route::Router;
 use base::error::shutting_down;
-use base::{BucketName, Call, DirectoryCall, Reply, Request, Result, RingCall};
+use base::{BucketName, Call, DirectoryCall, Principal, Reply, Request, Result, RingCall};
 use dynamo::{Available, RingDirectory};
 use metadata::Directory;
 use std::future::Future;
@@ -45,7 +45,7 @@ impl RingDirectory for AnyDirectory {
             let Some(router) = router else { return Err(shutting_down()) };
             let call = Call::Directory(DirectoryCall::Ring(call));
             let request = Request { bucket: BucketName::default(), call, retry: None };
-            router.handle(request).await.map(|_| ())
+            router.handle(&Principal::Node, request).await.map(|_| ())
         })
     }
 }

@@ -1,7 +1,8 @@
 //! Router of requests: picks a request's path; the only place that looks at a bucket's consistency.
 
+use crate::access::Authorizer;
 use crate::answers::Answers;
-use crate::flow::{Elsewhere, Flow};
+use crate::flow::{Caller, Flow};
 use crate::group_ref::GroupRef;
 use crate::groups::Local;
 use crate::levels::LevelKeeper;
@@ -11,8 +12,8 @@ use crate::readiness::Readiness;
 use base::bucket::no_such_bucket;
 use base::error::shutting_down;
 use base::{
-    Body, BucketName, Call, Error, Properties, ReadLevel, Reason, Reply, Request, Result,
-    SessionCall,
+    Body, BucketName, Call, Error, Principal, Properties, ReadLevel, Reason, Reply, Request,
+    Result, SessionCall,
 };
 use dynamo::Available;
 use metadata::Directory;
@@ -34,6 +35,8 @@ pub(crate) enum Route {
 /// Router of requests through this node: evaluated here, or forwarded to the node that may.
 pub(crate) struct Router {
     pub locator: GroupLocator,
+    /// Decides who may ask what.
+    pub access: Authorizer,
     pub directory: Arc<Directory>,
     /// True once an unknown bucket is known not to exist; see `forward/directory.rs`.
     pub directory_caught_up: AtomicBool,
@@ -53,8 +56,12 @@ pub(crate) struct Router {
 
 impl Router {
     /// Executes a request: `submit`, then wait for the reply.
-    pub(crate) async fn handle(self: &Arc<Router>, request: Request) -> Result<Reply> {
-        let submitted = self.submit(&mut Flow::default(), request);
+    pub(crate) async fn handle(
+        self: &Arc<Router>,
+        principal: &Principal,
+        request: Request,
+    ) -> Result<Reply> {
+        let submitted = self.submit(&mut Flow::of(principal.clone()), request);
         self.wait_reply(submitted).await
     }
 
@@ -62,6 +69,9 @@ impl Router {
     pub(crate) fn submit(self: &Arc<Router>, flow: &mut Flow, request: Request) -> SubmitResult {
         if self.lifecycle.is_stopping() {
             return SubmitResult::Ready(Err(shutting_down()));
+        }
+        if let Err(error) = self.access.admit(flow, &request) {
+            return SubmitResult::Ready(Err(error));
         }
         let evaluated = match &request.call {
             Call::Directory(call) => self.execute_directory_call(flow, &request.bucket, call),
@@ -125,7 +135,7 @@ impl Router {
             Call::Update(update) => self.update(flow, name, local, update, request.retry),
             Call::Read(read, level) => self.read(flow, name, local, read, *level),
             Call::Session(call) => session(flow, &local, *call),
-            Call::Available(call) => Ok(self.submit_available_call(name, call)),
+            Call::Available(call) => Ok(self.submit_available_call(flow, name, call)),
             Call::Directory(call) => self.execute_directory_call(flow, name, call),
         }
     }
@@ -143,7 +153,7 @@ impl Router {
         let elsewhere = flow.elsewhere;
         match error.reason {
             Reason::Moved if !elsewhere.told_of_moves => {
-                self.after_move(flow.last.take(), elsewhere, request)
+                self.after_move(flow.last.take(), flow.caller(), request)
             }
             Reason::NotMaster if is_alone => SubmitResult::Ready(Err(error)),
             Reason::NotMaster => match self.group_of(&request) {
@@ -151,12 +161,12 @@ impl Router {
                     links.not_master(group_ref.watch_leadership().borrow().master)
                 )),
                 Ok(group_ref) => {
-                    self.submit_forwarded(group_ref, flow.last.take(), elsewhere, request)
+                    self.submit_forwarded(group_ref, flow.last.take(), flow.caller(), request)
                 }
                 Err(error) => SubmitResult::Ready(Err(error)),
             },
             Reason::NoSuchBucket if !elsewhere.named && !is_alone && self.may_be_new(&request) => {
-                self.retry_unknown_bucket(flow.last.take(), request, error)
+                self.retry_unknown_bucket(flow, request, error)
             }
             _ => SubmitResult::Ready(Err(self.or_stale_directory(error))),
         }
@@ -177,16 +187,16 @@ impl Router {
     pub(crate) async fn unless_mastership_lost(
         self: &Arc<Router>,
         reply: Result<Reply>,
-        elsewhere: Elsewhere,
+        caller: Caller,
         request: Request,
     ) -> Result<Reply> {
         match reply {
             Err(error) if error.reason == Reason::NotMaster => {
-                let mut flow = Flow::internal(elsewhere);
+                let mut flow = Flow::internal(caller);
                 let answer = self.redirect(&mut flow, request, error);
                 self.wait_reply(answer).await
             }
-            reply => self.unless_moving(reply, elsewhere, request).await,
+            reply => self.unless_moving(reply, caller, request).await,
         }
     }
 

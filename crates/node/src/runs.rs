@@ -14,6 +14,7 @@
 use crate::flow::Flow;
 use crate::groups::Local;
 use crate::route::Router;
+use base::access::Verb;
 use base::{BucketName, GroupId, LogIndex, Properties, Reply, Result};
 use replication::group::Group;
 use replication::point_reads::{self, LentValueVisitor};
@@ -38,9 +39,12 @@ pub struct SetRun {
 }
 
 impl Router {
-    /// Returns the bucket that the connection used last, if it is this one and its requests are
-    /// evaluated here.
-    fn run_target(self: &Arc<Router>, flow: &Flow, name: &BucketName) -> Option<Local> {
+    /// Returns the bucket that the connection used last, if it is this one, its requests are
+    /// evaluated here, and its principal has the verb on all of it.
+    fn run_target(self: &Arc<Router>, flow: &Flow, name: &BucketName, verb: Verb) -> Option<Local> {
+        if !self.access.allows_run(flow, name, verb) {
+            return None;
+        }
         let local = flow.cached_bucket(name, &self.locator.groups)?;
         self.evaluates(&local.group).then_some(local)
     }
@@ -81,7 +85,7 @@ impl Router {
         flow: &mut Flow,
         name: &BucketName,
     ) -> Option<GetRun<'_>> {
-        let local = self.run_target(flow, name)?;
+        let local = self.run_target(flow, name, Verb::Read)?;
         let Local { bucket, group } = &local;
         // A read behind undecided updates of its connection is evaluated like an update.
         let is_settled = flow.last.is_none_or(|ticket| ticket.index <= group.applied.index());
@@ -94,7 +98,7 @@ impl Router {
 
     /// Begins a run of sets. `None`: they are to be submitted one by one.
     pub(crate) fn begin_sets(self: &Arc<Router>, flow: &Flow, name: &BucketName) -> Option<SetRun> {
-        let local = self.run_target(flow, name)?;
+        let local = self.run_target(flow, name, Verb::Write)?;
         // A set of a row that expires or is counted reads the row before, perhaps from the disk.
         let Properties { ttl_ms, counted, .. } = local.bucket.properties;
         (ttl_ms == 0 && !counted && !self.space.is_full()).then_some(SetRun { local })

@@ -4,13 +4,14 @@
 //! A consistent bucket keeps values alone: a media type that comes with one is forgotten, other
 //! headers are refused.
 
+use crate::flow::Flow;
 use crate::route::Router;
 use base::codec::{Malformed, Reader, Writer};
 use base::request::{Expiry, OnMissing, SequenceMode, When};
 use base::{
     AvailableCall, Body, BucketName, Call, Condition, Content, Context, Error, Key, Keys, Outcome,
-    Range, Read, ReadLevel, Reason, Reply, Request, Result, Row, RowContent, Sibling, Siblings,
-    Store, Update, Version, Vtag,
+    Principal, Range, Read, ReadLevel, Reason, Reply, Request, Result, Row, RowContent, Sibling,
+    Siblings, Store, Update, Version, Vtag,
 };
 use bytes::Bytes;
 use runtime::submit::SubmitResult;
@@ -23,10 +24,12 @@ impl Router {
     /// Answers a call for available buckets on a consistent bucket.
     pub(crate) fn submit_available_call(
         self: &Arc<Router>,
+        flow: &Flow,
         name: &BucketName,
         call: &AvailableCall,
     ) -> SubmitResult {
-        let caller = BucketCaller { router: self.clone(), bucket: name.clone() };
+        let principal = flow.principal().clone();
+        let caller = BucketCaller { router: self.clone(), principal, bucket: name.clone() };
         let call = call.clone();
         SubmitResult::Later(Box::pin(async move { caller.answer(call).await }))
     }
@@ -34,13 +37,15 @@ impl Router {
 
 struct BucketCaller {
     router: Arc<Router>,
+    /// Its steps need what the principal has: a store reads the row before.
+    principal: Principal,
     bucket: BucketName,
 }
 
 impl BucketCaller {
     async fn execute(&self, call: Call) -> Result<Reply> {
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
-        self.router.handle(request).await
+        self.router.handle(&self.principal, request).await
     }
 
     async fn answer(&self, call: AvailableCall) -> Result<Reply> {

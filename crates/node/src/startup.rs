@@ -107,7 +107,7 @@ pub(crate) fn start_node_loops(node: &Node, is_stored: bool) {
     loops.spawn("audit", cluster.calls.audit.clone().run());
     let watch = disk_alarm::watch(cluster.disk.clone(), stop());
     loops.spawn_watched("disk alarm", WATCHING_PAUSE_MAX, watch);
-    let alarm = master_alarm::watch(router.readiness.clone(), lifecycle.clone());
+    let alarm = master_alarm::watch(router.clone());
     loops.spawn_watched("master alarm", WATCHING_PAUSE_MAX, alarm);
     let watch = alarm_watch::watch(node.status.clone(), stop());
     loops.spawn_watched("alarms", WATCHING_PAUSE_MAX, watch);

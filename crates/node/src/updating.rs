@@ -92,7 +92,7 @@ impl Router {
         retry: Option<RetryId>,
         weight: Weight,
     ) -> SubmitResult {
-        let (router, elsewhere, previous) = (self.clone(), flow.elsewhere, flow.last);
+        let (router, caller, previous) = (self.clone(), flow.caller(), flow.last);
         let (bucket, update) = (name.clone(), Arc::new(update.clone()));
         SubmitResult::Later(Box::pin(async move {
             // Only the order matters: the outcomes of earlier requests were sent already.
@@ -106,7 +106,7 @@ impl Router {
                 Err(error) => {
                     let call = Call::Update(Arc::unwrap_or_clone(update));
                     let request = Request { bucket, call, retry };
-                    return router.unless_mastership_lost(Err(error), elsewhere, request).await;
+                    return router.unless_mastership_lost(Err(error), caller, request).await;
                 }
             };
             router.wait_applied(ticket).await?;
@@ -151,7 +151,7 @@ impl Router {
         update: &Update,
         weight: Weight,
     ) -> SubmitResult {
-        let (router, elsewhere, previous) = (self.clone(), flow.elsewhere, flow.last);
+        let (router, caller, previous) = (self.clone(), flow.caller(), flow.last);
         let (bucket, update) = (name.clone(), Arc::new(update.clone()));
         Metrics::count(&self.metrics.reads);
         SubmitResult::Later(Box::pin(async move {
@@ -162,7 +162,7 @@ impl Router {
             drop(permit);
             let call = Call::Update(Arc::unwrap_or_clone(update));
             router
-                .unless_mastership_lost(reply, elsewhere, Request { bucket, call, retry: None })
+                .unless_mastership_lost(reply, caller, Request { bucket, call, retry: None })
                 .await
         }))
     }

@@ -1,6 +1,8 @@
 //! Connection as a listener passes it to a protocol's front-end: stream, listener, and the request
 //! to close.
 
+use base::Principal;
+use base::access::ListenerRights;
 use bytes::BytesMut;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -31,7 +33,7 @@ pub enum ListenerKind {
     Riak,
 }
 
-/// Rights of a connection. There are no users yet, so its listener decides.
+/// Rights of a listener's connections while access is off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Acts of operators too: membership, settings, status, other clients' connections.
@@ -66,6 +68,22 @@ impl ListenerRole {
         };
         let access = if is_operators { Access::Operator } else { Access::Client };
         ListenerRole { kind, access }
+    }
+
+    /// Returns the role while access is on: the listener vouches for nobody.
+    pub(crate) fn without_trust(self) -> ListenerRole {
+        ListenerRole { access: Access::Client, ..self }
+    }
+
+    /// Returns the rights of its callers while access is off.
+    pub(crate) fn rights(self) -> ListenerRights {
+        ListenerRights { operates: self.access == Access::Operator }
+    }
+
+    /// Returns the principal of a connection that has not logged in. A certificate that names a
+    /// user logs in by `Logins::by_name` instead.
+    pub(crate) fn principal(self) -> Principal {
+        Principal::Anonymous(self.rights())
     }
 
     /// Returns the name that the node's status shows.

@@ -25,6 +25,7 @@ mod idle;
 mod listener;
 mod live_settings;
 mod log_levels;
+mod login;
 mod minute;
 pub mod native;
 mod read_buffer;

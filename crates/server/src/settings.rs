@@ -17,6 +17,8 @@ pub struct ServerSettings {
     pub admin_listen: Option<SocketAddr>,
     /// Further addresses for clients of Arakoon; they serve no other protocol.
     pub arakoon_listen: Vec<SocketAddr>,
+    /// User of all clients at `arakoon_listen`, while access is on. `None`: they are refused then.
+    pub arakoon_user: Option<String>,
     /// Arakoon cluster ids whose buckets are created when the first client connects.
     pub arakoon_clusters: Vec<String>,
     /// Further addresses for clients of Riak; they serve no other protocol.
@@ -44,6 +46,9 @@ pub struct ServerSettings {
     /// Only folder that `POST /v1/admin/checkpoint` writes into (`checkpoints` in the data
     /// directory). `None`: checkpoints are refused.
     pub checkpoints: Option<PathBuf>,
+    /// Path of the operators' local socket (`admin.sock` in the data directory). `None`: there is
+    /// none.
+    pub admin_socket: Option<PathBuf>,
     /// Log levels of the program, for `/v1/admin/log-levels`. `None`: they can't be changed.
     pub log_levels: Option<Arc<dyn LogLevels>>,
     /// Reload of the program's settings, for `/v1/admin/reload`. `None`: they can't be reloaded.
@@ -64,6 +69,7 @@ impl Default for ServerSettings {
             listen_also: Vec::new(),
             admin_listen: None,
             arakoon_listen: Vec::new(),
+            arakoon_user: None,
             arakoon_clusters: Vec::new(),
             riak_listen: Vec::new(),
             tls: None,
@@ -76,6 +82,7 @@ impl Default for ServerSettings {
             resp_idle_ms_max: None,
             shutdown_timeout_ms: 10_000,
             checkpoints: None,
+            admin_socket: None,
             log_levels: None,
             reload: None,
         }

@@ -9,6 +9,7 @@ use crate::creation_quota::{self, CreationQuota};
 use crate::handshake_limits::HandshakeLimiter;
 use crate::idle::IdleConnections;
 use crate::live_settings::LiveSettings;
+use crate::login::Logins;
 use crate::settings::ServerSettings;
 use base::{Call, Error, Reason};
 use bytes::Bytes;
@@ -40,6 +41,8 @@ pub struct Shared {
     pub(crate) connection_limiter: Arc<ConnectionLimiter>,
     /// Limits of TLS handshakes in progress, over all listeners.
     pub(crate) handshake_limiter: Arc<HandshakeLimiter>,
+    /// Logins of users.
+    pub(crate) logins: Logins,
     /// Quota of sessions and buckets by address.
     creation_quota: CreationQuota,
     /// Connections that may be ended in favour of new ones.
@@ -65,6 +68,7 @@ impl Shared {
             counters: Counters::default(),
             connection_limiter: Arc::default(),
             handshake_limiter: Arc::default(),
+            logins: Logins::new(),
             creation_quota: CreationQuota::default(),
             idle: Arc::default(),
             warning_limiter: WarningLimiter::default(),

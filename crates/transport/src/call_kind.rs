@@ -16,18 +16,21 @@ pub enum CallKind {
     Moves = 8,
     /// Forwarded client request whose answer begins with the row's version.
     RequestForVersion = 9,
+    /// Forwarded client request with the principal that it is made for.
+    RequestOfPrincipal = 10,
     /// Rows of available buckets.
     Vnodes = 16,
 }
 
 impl CallKind {
-    const ALL: [CallKind; 7] = [
+    const ALL: [CallKind; 8] = [
         CallKind::Request,
         CallKind::Snapshots,
         CallKind::Members,
         CallKind::Comparison,
         CallKind::Moves,
         CallKind::RequestForVersion,
+        CallKind::RequestOfPrincipal,
         CallKind::Vnodes,
     ];
 
@@ -54,7 +57,11 @@ mod tests {
             assert_eq!(CallKind::from_payload(&[kind.byte(), 0]), Some(kind));
         }
         let known = (0..=u8::MAX).filter(|byte| CallKind::from_payload(&[*byte]).is_some());
-        assert_eq!(known.collect::<Vec<_>>(), [1, 2, 3, 7, 8, 9, 16], "as older nodes know them");
+        assert_eq!(
+            known.collect::<Vec<_>>(),
+            [1, 2, 3, 7, 8, 9, 10, 16],
+            "as older nodes know them"
+        );
         assert_eq!(CallKind::from_payload(&[]), None);
     }
 }

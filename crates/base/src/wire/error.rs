@@ -68,6 +68,7 @@ fn number(reason: Reason) -> u8 {
         InUse => 33,
         MetadataChanged => 34,
         Starting => 35,
+        Unauthenticated => 36,
     }
 }
 
@@ -110,6 +111,7 @@ fn reason(number: u8) -> Option<Reason> {
         33 => InUse,
         34 => MetadataChanged,
         35 => Starting,
+        36 => Unauthenticated,
         _ => return None,
     })
 }

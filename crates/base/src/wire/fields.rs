@@ -120,6 +120,11 @@ impl<'a> FieldReader<'a> {
         self.reader.end(field)
     }
 
+    /// Returns the bytes not read yet.
+    pub fn rest(&self) -> Bytes {
+        self.message.slice_ref(self.reader.rest())
+    }
+
     pub fn u8(&mut self, field: &'static str) -> WireResult<u8> {
         self.reader.u8(field)
     }

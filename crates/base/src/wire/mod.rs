@@ -17,6 +17,7 @@
 //! a request checks its limits first, to refuse it with a proper error.
 //! Read next: `request.rs`, `update.rs`, `reply.rs`, `types.rs`.
 
+mod access;
 mod available;
 mod cluster;
 mod digest;
@@ -33,7 +34,7 @@ mod tests;
 
 use crate::codec::Malformed;
 use crate::reply::{Body, Outcome, Reply};
-use crate::{AvailableCall, Call, Error, Reason, Request, Result};
+use crate::{AvailableCall, Call, Error, Principal, Reason, Request, Result};
 use bytes::Bytes;
 pub use digest::UpdateDigest;
 use fields::{ByteCounter, FieldReader, FieldWriter};
@@ -58,6 +59,21 @@ impl Request {
         let request = request::take(&mut from)?;
         from.end("request")?;
         Ok(request)
+    }
+}
+
+impl Principal {
+    /// Appends the principal. A listener's rights stay at home: they count only where the caller
+    /// is.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        access::put_principal(self, out);
+    }
+
+    /// Reads a principal at the beginning of these bytes. Returns it with the bytes behind it.
+    pub fn read(bytes: &Bytes) -> WireResult<(Principal, Bytes)> {
+        let mut from = FieldReader::new(bytes);
+        let principal = access::take_principal(&mut from)?;
+        Ok((principal, from.rest()))
     }
 }
 

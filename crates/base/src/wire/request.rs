@@ -3,7 +3,7 @@
 //! The retry id precedes the call, which is the long part.
 
 use super::fields::{FieldReader, FieldWriter};
-use super::{WireResult, available, cluster, ring, update};
+use super::{WireResult, access, available, cluster, ring, update};
 use crate::bucket::BucketName;
 use crate::codec::Malformed;
 use crate::limits::{
@@ -210,6 +210,7 @@ fn put_directory<W: FieldWriter>(call: &DirectoryCall, out: &mut W) {
         DirectoryCall::ResetBucket => {
             out.u8(16);
         }
+        DirectoryCall::Access(call) => access::put_call(call, out.u8(17)),
     }
 }
 
@@ -250,6 +251,7 @@ fn take_directory(from: &mut FieldReader<'_>) -> WireResult<DirectoryCall> {
         },
         15 => DirectoryCall::Ring(ring::take_call(from)?),
         16 => DirectoryCall::ResetBucket,
+        17 => DirectoryCall::Access(access::take_call(from)?),
         _ => return Err(Malformed("kind of directory call")),
     })
 }

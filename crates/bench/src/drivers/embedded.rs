@@ -6,7 +6,7 @@ use crate::config::{EmbeddedConfig, Operation};
 use crate::error::BenchError;
 use base::request::{Expiry, OnMissing, SequenceMode};
 use base::{Body, Bound, BucketName, DirectoryCall, Outcome, Range, Read, ReadLevel, Reason};
-use base::{Reply, Request, Update};
+use base::{Principal, Reply, Request, Update};
 use bytes::Bytes;
 use node::{Flow, Node, NodeSettings, SubmitResult, Ticket};
 use std::borrow::Cow;
@@ -43,7 +43,7 @@ impl EmbeddedTarget {
                 call: base::Call::Directory(call),
                 retry: None,
             };
-            self.runtime.block_on(self.node.handle(request))
+            self.runtime.block_on(self.node.handle(&base::Principal::Node, request))
         };
         match submit(DirectoryCall::CreateBucket(properties.to_vec())) {
             Ok(_) => Ok(()),
@@ -72,7 +72,7 @@ impl Target for EmbeddedTarget {
         let calls = Calls {
             node: self.node.clone(),
             bucket: self.bucket.clone(),
-            clients: (0..clients).map(|_| EmbeddedClient::default()).collect(),
+            clients: (0..clients).map(|_| EmbeddedClient::new()).collect(),
             ready: Vec::new(),
             undecided: VecDeque::new(),
             first_wait: None,
@@ -91,10 +91,15 @@ type PendingAnswer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A client's flow, and the number of times that its calls were forgotten: answers to calls of an
 /// older incarnation are dropped.
-#[derive(Default)]
 struct EmbeddedClient {
     flow: Flow,
     incarnation: u64,
+}
+
+impl EmbeddedClient {
+    fn new() -> EmbeddedClient {
+        EmbeddedClient { flow: Flow::of(Principal::Node), incarnation: 0 }
+    }
 }
 
 struct EmbeddedDriver {

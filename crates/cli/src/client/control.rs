@@ -2,12 +2,13 @@
 
 use super::{Client, HttpCall, encode};
 use api::{
-    Blob, BucketMove, BucketReply, Buckets, Checkpoint, CheckpointTarget, Checkpoints,
-    ClusterStatus, ComparisonPass, DesiredMember, DesiredMembers, DesiredQuorum, EmptyPrefix,
-    EmptyPrefixProgress, GroupPlacement, Integer, JoinReply, JoinTokenReply, LevelChange,
-    MasterTransfer, Members, MoveRequest, NewGroup, NewMember, NewToken, NodeStatus, PartChange,
-    ReloadReply, Replacement, Ring, RingChange, RingEpoch, RingPlan, RingTransfers, SectionLevels,
-    SlowRequests, Types,
+    AccessDecision, AccessQuestion, AccessState, AccessSwitch, Administrator, ApiTokenReply, Blob,
+    BucketMove, BucketReply, Buckets, Checkpoint, CheckpointTarget, Checkpoints, ClusterStatus,
+    ComparisonPass, DesiredMember, DesiredMembers, DesiredQuorum, EmptyPrefix, EmptyPrefixProgress,
+    GroupPlacement, Integer, JoinReply, JoinTokenReply, LevelChange, MasterTransfer, Members,
+    MoveRequest, NewApiToken, NewGroup, NewMember, NewPassword, NewToken, NewUser, NodeStatus,
+    PartChange, ReloadReply, Replacement, Ring, RingChange, RingEpoch, RingPlan, RingTransfers,
+    RoleGrants, SectionLevels, SlowRequests, Types, UserChange,
 };
 use base::BucketName;
 use hyper::Method;
@@ -18,13 +19,25 @@ const MEMBERS: &str = "/v1/cluster/members";
 /// Number of buckets in a page.
 const PAGE_BUCKETS: usize = 1_000;
 
+/// Encodes a name for a path; a dot needs no encoding there.
+fn encode_name(name: &str) -> String {
+    encode(name.as_bytes()).replace("%2E", ".")
+}
+
+fn user_path(name: &str, rest: &str) -> String {
+    format!("/v1/access/users/{}{rest}", encode_name(name))
+}
+
+fn role_path(name: &str) -> String {
+    format!("/v1/access/roles/{}", encode_name(name))
+}
+
 fn member_path(name: &str, rest: &str) -> String {
     format!("{MEMBERS}/{}{rest}", encode(name.as_bytes()))
 }
 
-/// Encodes a checkpoint's name for a path; a dot needs no encoding there.
 fn checkpoint_path(name: &str) -> String {
-    format!("/v1/admin/checkpoints/{}", encode(name.as_bytes()).replace("%2E", "."))
+    format!("/v1/admin/checkpoints/{}", encode_name(name))
 }
 
 /// Returns the path of a page of buckets.
@@ -78,6 +91,34 @@ requests! {
     raise_level(change: &LevelChange): POST "/v1/cluster/level", change => ();
     /// Creates the secret with which nodes sign their greetings.
     make_secret(): POST "/v1/cluster/secret" => ();
+
+    /// Returns whether access is on, with all users and roles.
+    access_state(): GET "/v1/access" => AccessState;
+    /// Creates the first administrator, and turns access on.
+    init_access(): POST "/v1/access/init" => Administrator;
+    /// Turns access on or off.
+    switch_access(on: bool): PUT "/v1/access", AccessSwitch { on } => ();
+    /// Returns whether a user may do something.
+    check_access(question: &AccessQuestion): POST "/v1/access/check", question => AccessDecision;
+    /// Creates a user.
+    add_user(name: &str, user: &NewUser): PUT user_path(name, ""), user => ();
+    /// Changes a user.
+    change_user(name: &str, change: &UserChange): PATCH user_path(name, ""), change => ();
+    /// Removes a user.
+    remove_user(name: &str): DELETE user_path(name, "") => ();
+    /// Sets a user's password.
+    set_password(name: &str, password: &NewPassword):
+        PUT user_path(name, "/password"), password => ();
+    /// Creates an API token of a user.
+    add_api_token(name: &str, token: &NewApiToken):
+        POST user_path(name, "/tokens"), token => ApiTokenReply;
+    /// Revokes an API token of a user.
+    revoke_api_token(name: &str, label: &str):
+        DELETE user_path(name, &format!("/tokens/{}", encode_name(label))) => ();
+    /// Creates a role, or replaces its grants.
+    set_role(name: &str, grants: &RoleGrants): PUT role_path(name), grants => ();
+    /// Removes a role.
+    remove_role(name: &str): DELETE role_path(name) => ();
 
     /// Creates a group.
     create_group(group: &NewGroup): POST GROUPS, group => GroupPlacement;

@@ -20,9 +20,11 @@ use hyper_util::rt::TokioIo;
 use program::{Failure, Outcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::path::PathBuf;
 use std::time::Duration;
 use tls::{Stream, TlsClient};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 
 /// Largest answer: the most bytes of values in the answer of one read, each escaped in JSON as
 /// `\u00XX`.
@@ -89,6 +91,8 @@ pub struct Client {
     authority: String,
     /// TLS of its connections. `None`: they are plain.
     tls: Option<TlsClient>,
+    /// Local socket in place of a TCP connection.
+    socket: Option<PathBuf>,
     timeout: Duration,
     connection: Option<SendRequest<Full<Bytes>>>,
     /// Join token that is sent with every request.
@@ -100,6 +104,13 @@ pub struct Client {
 impl Client {
     /// Returns a client of a node; it connects with the first request. Fails on an invalid address.
     pub fn new(address: &Address) -> Outcome<Client> {
+        let (timeout, token) = (address.timeout, None);
+        if let Some(path) = address.url.strip_prefix("unix:") {
+            let remedy = "; is the node running, and its data directory named with --data?";
+            let (authority, socket) = ("localhost".into(), Some(path.into()));
+            let (tls, connection) = (None, None);
+            return Ok(Client { authority, tls, socket, timeout, connection, token, remedy });
+        }
         let tls = address.tls()?;
         let rest = ["http://", HTTPS].iter().find_map(|begin| address.url.strip_prefix(begin));
         let rest = rest.unwrap_or(&address.url);
@@ -115,14 +126,7 @@ impl Client {
             authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let authority = if has_port { authority.into() } else { format!("{authority}:7711") };
         let remedy = "; start one with `credenza serve`, or name it with --url";
-        Ok(Client {
-            authority,
-            tls,
-            timeout: address.timeout,
-            connection: None,
-            token: None,
-            remedy,
-        })
+        Ok(Client { authority, tls, socket: None, timeout, connection: None, token, remedy })
     }
 
     /// Returns a client of the member at this address; every request carries a join token.
@@ -231,6 +235,11 @@ impl Client {
         }
         let unreachable =
             |detail: &str| Failure::new(Kind::Unavailable, self.no_answer_text(detail));
+        if let Some(path) = &self.socket {
+            let stream = UnixStream::connect(path).await;
+            let stream = stream.map_err(|error| unreachable(&error.to_string()))?;
+            return begin(stream).await.map_err(|error| unreachable(&error.to_string()));
+        }
         let socket = TcpStream::connect(&self.authority).await;
         let socket = socket.map_err(|error| unreachable(&error.to_string()))?;
         socket.set_nodelay(true).map_err(|error| unreachable(&error.to_string()))?;
@@ -242,19 +251,28 @@ impl Client {
                 connected.map_err(|error| unreachable(&format!("no TLS: {error}")))?
             }
         };
-        let (connection, driver) = handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| unreachable(&error.to_string()))?;
-        // The task ends with the connection, that is with the client; the sender gets its error.
-        tokio::spawn(async { driver.await.ok() });
-        Ok(connection)
+        begin(stream).await.map_err(|error| unreachable(&error.to_string()))
     }
 
     /// Returns the error text for a node that does not answer.
     fn no_answer_text(&self, what: &str) -> String {
-        let begin = if self.tls.is_some() { HTTPS } else { "http://" };
-        format!("no node answers at {begin}{}: {what}{}", self.authority, self.remedy)
+        let node = match (&self.socket, &self.tls) {
+            (Some(path), _) => format!("unix:{}", path.display()),
+            (None, Some(_)) => format!("{HTTPS}{}", self.authority),
+            (None, None) => format!("http://{}", self.authority),
+        };
+        format!("no node answers at {node}: {what}{}", self.remedy)
     }
+}
+
+/// Begins HTTP on a stream.
+async fn begin(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> hyper::Result<SendRequest<Full<Bytes>>> {
+    let (connection, driver) = handshake(TokioIo::new(stream)).await?;
+    // The task ends with the connection, that is with the client; the sender gets its error.
+    tokio::spawn(async { driver.await.ok() });
+    Ok(connection)
 }
 
 async fn send(

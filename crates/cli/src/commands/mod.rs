@@ -6,6 +6,7 @@
 //! tools.
 //! Read next: `serve.rs`, then `get.rs`.
 
+mod access;
 mod alarm_lines;
 mod bench;
 mod bootstrap;
@@ -124,6 +125,15 @@ pub enum Command {
     /// Members of a cluster: show, add, promote, remove, replace them; move mastership
     #[command(subcommand, after_help = cluster::EXAMPLES)]
     Cluster(cluster::ClusterCommand),
+    /// Turn access on and off, and show which grant decides
+    #[command(after_help = access::EXAMPLES)]
+    Access(access::AccessCommand),
+    /// Users: add, change, disable, remove and list them; their API tokens
+    #[command(after_help = access::EXAMPLES)]
+    User(access::UserCommand),
+    /// Roles: their grants
+    #[command(after_help = access::EXAMPLES)]
+    Role(access::RoleCommand),
     /// Groups: their masters, their desired and their actual members
     #[command(subcommand, after_help = group::EXAMPLES)]
     Group(group::Group),
@@ -174,6 +184,9 @@ impl Command {
             Command::Restore(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Cluster(command) => command.run(),
+            Command::Access(command) => run_online(command.run()),
+            Command::User(command) => run_online(command.run()),
+            Command::Role(command) => run_online(command.run()),
             Command::Group(command) => run_online(command.run()),
             Command::Cert(command) => command.run(),
             Command::Dev(command) => run_online(command.run()),

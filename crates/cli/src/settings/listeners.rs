@@ -43,6 +43,25 @@ pub const ARAKOON_LISTEN: SettingRow = SettingRow {
     apply: |settings, text| addresses(text).map(|parsed| settings.server.arakoon_listen = parsed),
 };
 
+/// Row of `arakoon_user`.
+pub const ARAKOON_USER: SettingRow = SettingRow {
+    name: "arakoon_user",
+    value: "USER",
+    default: "none",
+    doc: "user of all clients at `arakoon_listen`, while access is on: the protocol has no login; \
+          `none`: they are refused then",
+    apply: |settings, text| {
+        settings.server.arakoon_user = match text {
+            "none" => None,
+            name => {
+                base::access::check_user_name(name).map_err(|error| error.text())?;
+                Some(name.into())
+            }
+        };
+        Ok(())
+    },
+};
+
 /// Row of `riak_listen`.
 pub const RIAK_LISTEN: SettingRow = SettingRow {
     name: "riak_listen",

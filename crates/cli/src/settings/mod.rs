@@ -210,6 +210,7 @@ impl Flags {
             })?;
         }
         settings.server.checkpoints = Some(settings.node.data_dir.join("checkpoints"));
+        settings.server.admin_socket = Some(settings.node.data_dir.join("admin.sock"));
         settings.set_advertised_addresses()?;
         settings.check()?;
         Ok(settings)

@@ -35,6 +35,7 @@ pub const TABLE: &[SettingRow] = &[
     listeners::LISTEN_ALSO,
     listeners::ADMIN_LISTEN,
     listeners::ARAKOON_LISTEN,
+    listeners::ARAKOON_USER,
     listeners::RIAK_LISTEN,
     SettingRow {
         name: "arakoon_clusters",

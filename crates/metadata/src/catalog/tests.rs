@@ -1,4 +1,4 @@
-//! The catalog is a function of the applied rows.
+//! Tests of the catalog: it is a function of the applied rows.
 
 use super::rows::{ClusterRow, member_key, write_cluster, write_member};
 use super::*;

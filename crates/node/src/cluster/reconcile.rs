@@ -195,7 +195,7 @@ impl ClusterReconciler {
         let call = ClusterCall::UpdateMember { node: id, name, peer, client };
         let call = Call::Directory(DirectoryCall::Cluster(call));
         let request = Request { bucket: BucketName::default(), call, retry: None };
-        match agent.router.handle(request).await {
+        match agent.router.handle(&base::Principal::Node, request).await {
             Ok(_) => tracing::info!(
                 target: "node", "this node's addresses are stored in the directory"
             ),

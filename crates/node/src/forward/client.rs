@@ -139,7 +139,7 @@ impl ForwardedRequest {
             match peers.call(master, self.group, payload.clone(), remaining).await {
                 // Declined because it is busy or has an older version; the second answer
                 // distinguishes the two.
-                Err(CallError::Declined(_)) if message::is_for_version(&payload) => {
+                Err(CallError::Declined(_)) if message::is_of_later_version(&payload) => {
                     payload = message::without_version(&payload);
                 }
                 answer => break answer?,

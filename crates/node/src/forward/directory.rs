@@ -7,14 +7,14 @@
 //! group first learns what the directory's master knows; a forwarded request names its sender's
 //! directory index, and waits until the master has applied it.
 
-use crate::flow::{Elsewhere, Flow};
+use crate::flow::{Caller, Elsewhere, Flow};
 use crate::group_ref::GroupRef;
 use crate::ring;
 use crate::route::Router;
 use base::limits::FORWARD_MS_MAX;
 use base::{
-    BucketName, Call, ClusterCall, DirectoryCall, Error, LogIndex, Read, ReadLevel, Reason, Reply,
-    Request, Result,
+    BucketName, Call, ClusterCall, DirectoryCall, Error, LogIndex, Principal, Read, ReadLevel,
+    Reason, Reply, Request, Result,
 };
 use replication::group::Group;
 use replication::read::confirm_master;
@@ -36,13 +36,13 @@ impl Router {
             return Err(Error::new(Reason::NotMaster, "None"));
         }
         let (router, name, call) = (self.clone(), name.clone(), call.clone());
-        let (previous, elsewhere) = (flow.last, flow.elsewhere);
+        let (previous, caller) = (flow.last, flow.caller());
         Ok(SubmitResult::Later(Box::pin(async move {
             // Only the order matters: the outcomes of earlier requests were sent already.
             let _ = router.wait_applied(previous).await;
             let local = router.execute_directory_locally(&name, call.clone()).await;
             let request = Request { bucket: name, call: Call::Directory(call), retry: None };
-            router.unless_mastership_lost(local, elsewhere, request).await
+            router.unless_mastership_lost(local, caller, request).await
         })))
     }
 
@@ -89,7 +89,7 @@ impl Router {
     ) -> Result<Reply> {
         let empty_read = Call::Read(Read::Exists(Vec::new()), ReadLevel::Consistent);
         let request = Request { bucket: name.clone(), call: empty_read, retry: None };
-        match self.forward(group_ref, None, request).await {
+        match self.forward(group_ref, None, &Principal::Node, request).await {
             // `NoSuchBucket` proves it: that master has applied the drop of the bucket.
             Err(error) if error.reason != Reason::NoSuchBucket => Err(Error::new(
                 Reason::DeadlinePassed,
@@ -126,14 +126,14 @@ impl Router {
         group: Arc<Group>,
         request: Request,
     ) -> SubmitResult {
-        let (router, previous, elsewhere) = (self.clone(), flow.last.take(), flow.elsewhere);
+        let (router, previous, caller) = (self.clone(), flow.last.take(), flow.caller());
         SubmitResult::Later(Box::pin(async move {
             // Read first: if this node loses and regains the group meanwhile, the new epoch is not
             // marked current.
             let epoch = group.leadership.epoch();
             router.wait_directory_current(previous).await?;
             group.leadership.mark_directory_current(epoch);
-            let submitted = router.submit(&mut Flow::internal(elsewhere), request);
+            let submitted = router.submit(&mut Flow::internal(caller), request);
             router.wait_reply(submitted).await
         }))
     }
@@ -158,7 +158,7 @@ impl Router {
         let call = Call::Directory(DirectoryCall::ListTypes);
         let request = Request { bucket: BucketName::default(), call, retry: None };
         let directory = GroupRef::Local(self.directory.group.clone());
-        let index = self.forward(&directory, previous, request).await?.index;
+        let index = self.forward(&directory, previous, &Principal::Node, request).await?.index;
         let wait_max = Duration::from_millis(FORWARD_MS_MAX);
         timeout(wait_max, self.wait_directory_applied(index)).await.unwrap_or_else(|| {
             let text = "this node's copy of the directory is out of date: nothing was done; try \
@@ -219,16 +219,17 @@ impl Router {
     /// retries the request.
     pub(crate) fn retry_unknown_bucket(
         self: &Arc<Router>,
-        previous: Option<Ticket>,
+        flow: &mut Flow,
         request: Request,
         unknown: Error,
     ) -> SubmitResult {
-        let router = self.clone();
+        let (router, previous) = (self.clone(), flow.last.take());
+        let caller = Caller { elsewhere: Elsewhere::default(), ..flow.caller() };
         SubmitResult::Later(Box::pin(async move {
             let call = Call::Directory(DirectoryCall::DescribeBucket);
             let describe = Request { bucket: request.bucket.clone(), call, retry: None };
             let directory = GroupRef::Local(router.directory.group.clone());
-            let reply = router.forward(&directory, previous, describe).await?;
+            let reply = router.forward(&directory, previous, &Principal::Node, describe).await?;
             if router.directory.group.applied.index() < reply.index {
                 let text = "the bucket exists, but this node's copy of the directory is out of \
                             date: try again";
@@ -236,8 +237,10 @@ impl Router {
             }
             match router.group_of(&request) {
                 Ok(group_ref) => {
-                    let answer = router.forward(&group_ref, None, request.clone()).await;
-                    router.unless_moving(answer, Elsewhere::default(), request).await
+                    let forwarded = request.clone();
+                    let answer =
+                        router.forward(&group_ref, None, &caller.principal, forwarded).await;
+                    router.unless_moving(answer, caller, request).await
                 }
                 Err(_) => Err(unknown),
             }

@@ -1,11 +1,14 @@
 //! A request passed on, as bytes: which kind of call it is (1), how far the asking node has applied
 //! the directory (8), then the request as `base` writes it. The answer is `base`'s; that to an
-//! update of one key has the version of the row in front (8; 0: none).
+//! update of one key has the version of the row in front (8; 0: none). While access is on, the
+//! request follows whether that version is wanted (1), and the principal that it is made for.
 
 use base::codec::{Malformed, Reader};
-use base::limits::{PEER_CALL_BYTES_MAX, PEER_HEAD_BYTES_MAX};
+use base::limits::{NAME_BYTES_MAX, PEER_CALL_BYTES_MAX, PEER_HEAD_BYTES_MAX};
 use base::wire::read_answer;
-use base::{Call, Error, LogIndex, Reason, Reply, Request, Result, Update, Version};
+use base::{
+    Call, Error, LogIndex, Principal, Reason, Reply, Request, Result, TokenDigest, Update, Version,
+};
 use bytes::{Buf, Bytes};
 use transport::CallKind;
 
@@ -15,10 +18,18 @@ const VERSION_BYTES: usize = 8;
 /// Longest request, with its head, and longest answer.
 pub(super) const BYTES_MAX: usize = PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX;
 
-/// Encodes a request as a message. `TooLarge` if it does not fit one, or could not be decoded
-/// again.
-pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
-    let length = HEAD_BYTES + request.wire_bytes();
+/// Longest principal: kind, user, version of its login, token.
+const PRINCIPAL_BYTES_MAX: usize = 1 + 4 + NAME_BYTES_MAX + 8 + 1 + 4 + TokenDigest::BYTES;
+
+/// Encodes a request as a message, made for this principal (`None`: as nodes of earlier versions
+/// read it). `TooLarge` if it does not fit one, or could not be decoded again.
+pub(super) fn write(
+    directory: LogIndex,
+    principal: Option<&Principal>,
+    request: &Request,
+) -> Result<Bytes> {
+    let of_principal = principal.map_or(0, |_| 1 + PRINCIPAL_BYTES_MAX);
+    let length = HEAD_BYTES + of_principal + request.wire_bytes();
     if length > BYTES_MAX {
         return Err(Error::new(
             Reason::TooLarge,
@@ -29,13 +40,19 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
         ));
     }
     let mut bytes = Vec::with_capacity(length);
-    bytes.push(match &request.call {
-        Call::Update(Update::Set { .. } | Update::SetIf { .. }) => {
-            CallKind::RequestForVersion.byte()
-        }
-        _ => CallKind::Request.byte(),
-    });
+    let wants_version =
+        matches!(request.call, Call::Update(Update::Set { .. } | Update::SetIf { .. }));
+    let kind = match principal {
+        Some(_) => CallKind::RequestOfPrincipal,
+        None if wants_version => CallKind::RequestForVersion,
+        None => CallKind::Request,
+    };
+    bytes.push(kind.byte());
     bytes.extend_from_slice(&directory.0.to_le_bytes());
+    if let Some(principal) = principal {
+        bytes.push(wants_version.into());
+        principal.write(&mut bytes);
+    }
     request.write(&mut bytes);
     let bytes = Bytes::from(bytes);
     // Reads and updates were checked against the limits. The rest is small, and was not checked
@@ -48,20 +65,41 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
     Ok(bytes)
 }
 
-/// Decodes a message: the directory index that is needed, and the request.
-pub(super) fn read(bytes: &Bytes) -> std::result::Result<(LogIndex, Request), Malformed> {
+/// Decodes a message: the directory index that is needed, the principal, and the request.
+pub(super) fn read(
+    bytes: &Bytes,
+) -> std::result::Result<(LogIndex, Option<Principal>, Request), Malformed> {
     let mut reader = Reader::new(bytes);
     let kind = CallKind::from_payload(bytes);
-    if !matches!(kind, Some(CallKind::Request | CallKind::RequestForVersion)) {
-        return Err(Malformed("kind of call"));
-    }
     reader.u8("kind of call")?;
     let directory = LogIndex(reader.u64("directory")?);
-    Ok((directory, Request::read(&bytes.slice(HEAD_BYTES..))?))
+    match kind {
+        Some(CallKind::Request | CallKind::RequestForVersion) => {
+            Ok((directory, None, Request::read(&bytes.slice(HEAD_BYTES..))?))
+        }
+        Some(CallKind::RequestOfPrincipal) => {
+            if reader.u8("version or not")? > 1 {
+                return Err(Malformed("version or not"));
+            }
+            let (principal, rest) = Principal::read(&bytes.slice(HEAD_BYTES + 1..))?;
+            Ok((directory, Some(principal), Request::read(&rest)?))
+        }
+        _ => Err(Malformed("kind of call")),
+    }
 }
 
 /// Returns true if the answer to this message begins with a row version.
 pub(super) fn is_for_version(payload: &[u8]) -> bool {
+    match CallKind::from_payload(payload) {
+        Some(CallKind::RequestForVersion) => true,
+        Some(CallKind::RequestOfPrincipal) => payload.get(HEAD_BYTES) == Some(&1),
+        _ => false,
+    }
+}
+
+/// Returns true if a node that declines this message may be of a version that knows no row
+/// versions.
+pub(super) fn is_of_later_version(payload: &[u8]) -> bool {
     CallKind::from_payload(payload) == Some(CallKind::RequestForVersion)
 }
 

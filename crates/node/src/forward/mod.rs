@@ -28,11 +28,11 @@ mod tests;
 
 pub(crate) use server::on_forwarded_request;
 
-use crate::flow::{Elsewhere, Flow};
+use crate::flow::{Caller, Elsewhere, Flow};
 use crate::group_ref::GroupRef;
 use crate::route::Router;
 use base::limits::{FORWARD_MS_MAX, MASTER_WAIT_MS_MAX};
-use base::{Call, Error, Properties, Reason, Reply, Request, Result, check};
+use base::{Call, Error, Principal, Properties, Reason, Reply, Request, Result, check};
 use client::{ForwardedRequest, RetryKind};
 use runtime::metrics::Metrics;
 use runtime::submit::{SubmitResult, Ticket};
@@ -46,13 +46,14 @@ impl Router {
         self: &Arc<Router>,
         group_ref: GroupRef,
         previous: Option<Ticket>,
-        elsewhere: Elsewhere,
+        caller: Caller,
         request: Request,
     ) -> SubmitResult {
         let router = self.clone();
         SubmitResult::Later(Box::pin(async move {
-            let answer = router.forward(&group_ref, previous, request.clone()).await;
-            router.unless_moving(answer, elsewhere, request).await
+            let (principal, forwarded) = (&caller.principal, request.clone());
+            let answer = router.forward(&group_ref, previous, principal, forwarded).await;
+            router.unless_moving(answer, caller, request).await
         }))
     }
 
@@ -61,6 +62,7 @@ impl Router {
         self: &Arc<Router>,
         group_ref: &GroupRef,
         previous: Option<Ticket>,
+        principal: &Principal,
         request: Request,
     ) -> Result<Reply> {
         let began_ms = world::milliseconds();
@@ -76,14 +78,14 @@ impl Router {
         let forwarded = ForwardedRequest {
             node: self.locator.links.node,
             group: group_ref.id(),
-            payload: self.encode(&request)?,
+            payload: self.encode(principal, &request)?,
             retry_kind: RetryKind::of(&request),
             began_ms,
             timeout_ms: FORWARD_MS_MAX,
             master_wait_ms: MASTER_WAIT_MS_MAX,
         };
         Metrics::count(&self.metrics.forwarded_out);
-        let answer_locally = || self.answer_locally(request.clone());
+        let answer_locally = || self.answer_locally(principal.clone(), request.clone());
         let locator = &self.locator;
         let group = || locator.refreshed(group_ref).watch_leadership();
         let next_node = |target, error: &Error| {
@@ -103,21 +105,27 @@ impl Router {
     }
 
     /// Answers a request here, without forwarding it.
-    async fn answer_locally(self: &Arc<Router>, request: Request) -> Result<Reply> {
+    async fn answer_locally(
+        self: &Arc<Router>,
+        principal: Principal,
+        request: Request,
+    ) -> Result<Reply> {
         let elsewhere = Elsewhere { named: true, told_of_moves: true };
-        let submitted = self.submit(&mut Flow::internal(elsewhere), request);
+        let submitted = self.submit(&mut Flow::internal(Caller { principal, elsewhere }), request);
         self.wait_reply(submitted).await
     }
 
     /// Encodes the request. Refuses requests that exceed the limits of every bucket; the bucket's
     /// own limits are checked by its master, whose directory is not behind.
-    fn encode(&self, request: &Request) -> Result<bytes::Bytes> {
+    fn encode(&self, principal: &Principal, request: &Request) -> Result<bytes::Bytes> {
         let defaults = Properties::default();
         match &request.call {
             Call::Update(update) => check::update(update, &defaults)?,
             Call::Read(read, _) => check::read(read, &defaults)?,
             Call::Directory(_) | Call::Session(_) | Call::Available(_) => {}
         }
-        message::write(self.directory.group.applied.visible_index(), request)
+        // While access is off, the message is as nodes of earlier versions read it.
+        let principal = self.access.is_on().then_some(principal);
+        message::write(self.directory.group.applied.visible_index(), principal, request)
     }
 }

@@ -1,7 +1,7 @@
 //! Requests for a bucket that moves between groups: they wait a little, and begin anew at its new
 //! group.
 
-use crate::flow::{Elsewhere, Flow};
+use crate::flow::{Caller, Elsewhere, Flow};
 use crate::route::Router;
 use base::limits::FORWARD_MS_MAX;
 use base::{Reason, Reply, Request, Result};
@@ -19,14 +19,14 @@ impl Router {
     pub(crate) fn after_move(
         self: &Arc<Router>,
         previous: Option<Ticket>,
-        elsewhere: Elsewhere,
+        caller: Caller,
         request: Request,
     ) -> SubmitResult {
         let router = self.clone();
         SubmitResult::Later(Box::pin(async move {
             // Only the order matters: the outcomes of earlier requests were sent already.
             let _ = router.wait_applied(previous).await;
-            router.retry_until_moved(elsewhere, request).await
+            router.retry_until_moved(caller, request).await
         }))
     }
 
@@ -34,12 +34,12 @@ impl Router {
     pub(crate) async fn unless_moving(
         self: &Arc<Router>,
         answer: Result<Reply>,
-        elsewhere: Elsewhere,
+        caller: Caller,
         request: Request,
     ) -> Result<Reply> {
         match answer {
-            Err(error) if error.reason == Reason::Moved && !elsewhere.told_of_moves => {
-                self.retry_until_moved(elsewhere, request).await
+            Err(error) if error.reason == Reason::Moved && !caller.elsewhere.told_of_moves => {
+                self.retry_until_moved(caller, request).await
             }
             answer => answer,
         }
@@ -49,16 +49,17 @@ impl Router {
     /// executes nothing either.
     async fn retry_until_moved(
         self: &Arc<Router>,
-        elsewhere: Elsewhere,
+        caller: Caller,
         request: Request,
     ) -> Result<Reply> {
         let deadline_ms = world::milliseconds() + FORWARD_MS_MAX;
-        let elsewhere = Elsewhere { told_of_moves: true, ..elsewhere };
+        let elsewhere = Elsewhere { told_of_moves: true, ..caller.elsewhere };
+        let caller = Caller { elsewhere, ..caller };
         let mut pause = PAUSE;
         loop {
             sleep(pause).await;
             pause = PAUSE_MAX.min(pause * 2);
-            let mut flow = Flow::internal(elsewhere);
+            let mut flow = Flow::internal(caller.clone());
             let submitted = self.submit(&mut flow, request.clone());
             match self.wait_reply(submitted).await {
                 Err(error)

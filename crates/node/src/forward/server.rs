@@ -2,10 +2,12 @@
 
 use super::message::{self, BYTES_MAX};
 use crate::answers::Answers;
+use crate::flow::Flow;
 use crate::route::Router;
 use base::wire::{answer_bytes, may_change, write_answer_to};
 use base::{
-    Body, Call, Error, GroupId, LogIndex, Outcome, Read, ReadLevel, Reason, Reply, Request, Result,
+    Body, Call, Error, GroupId, LogIndex, Outcome, Principal, Read, ReadLevel, Reason, Reply,
+    Request, Result,
 };
 use bytes::Bytes;
 use replication::seals::bucket_moved_error;
@@ -33,9 +35,12 @@ pub(crate) fn on_forwarded_request(router: &Arc<Router>, call: IncomingCall) {
     }
     let owner = router.clone();
     let handle = move |group, payload: Bytes| async move {
-        let (directory, request) = message::read(&payload)?;
+        let (directory, principal, request) = message::read(&payload)?;
         let call = request.call.clone();
-        let answer = evaluate(&owner, group, directory, request).await;
+        let answer = match principal_of(&owner, principal) {
+            Ok(principal) => evaluate(&owner, group, directory, (principal, request)).await,
+            Err(error) => Err(error),
+        };
         Ok(encode_answer(&owner.answers, (&payload[..], &call), answer))
     };
     if !router.incoming.serve(peers, call, "a forwarded request", handle) {
@@ -49,11 +54,14 @@ fn answer_from_memory(router: &Arc<Router>, call: &IncomingCall) -> Option<Bytes
     if payload.len() > AT_ONCE_BYTES_MAX || message::is_for_version(payload) {
         return None;
     }
-    let (directory, request) = message::read(payload).ok()?;
+    let (directory, principal, request) = message::read(payload).ok()?;
     let Call::Read(Read::Get(key), ReadLevel::Consistent) = &request.call else { return None };
     if router.directory.group.applied.index() < directory {
         return None;
     }
+    // What is refused takes the usual way, and is refused there.
+    let mut flow = Flow::of(principal_of(router, principal).ok()?);
+    router.access.admit(&mut flow, &request).ok()?;
     let answer = router.get_in_memory(&request.bucket, call.group, key)?;
     if answer_bytes(&answer) > AT_ONCE_BYTES_MAX {
         return None;
@@ -113,11 +121,25 @@ impl AsRef<[u8]> for CountedBytes {
     }
 }
 
+/// Returns the principal of a forwarded request. While access is off, nodes name none, and the
+/// sender has decided.
+fn principal_of(router: &Router, principal: Option<Principal>) -> Result<Principal> {
+    match principal {
+        Some(principal) => Ok(principal),
+        None if !router.access.is_on() => Ok(Principal::Node),
+        None => Err(Error::new(
+            Reason::StaleReplica,
+            "the node that passed this request on does not know yet that access is on: nothing was \
+             done; try again",
+        )),
+    }
+}
+
 async fn evaluate(
     router: &Arc<Router>,
     group: GroupId,
     directory: LogIndex,
-    request: Request,
+    (principal, request): (Principal, Request),
 ) -> Result<Reply> {
     Metrics::count(&router.metrics.forwarded_in);
     wait_directory_applied(router, group, directory, &request.call).await?;
@@ -127,7 +149,7 @@ async fn evaluate(
     if has_bucket && bucket.is_some_and(|bucket| bucket.group != group) {
         return Err(bucket_moved_error());
     }
-    router.answer_locally(request).await
+    router.answer_locally(principal, request).await
 }
 
 /// Waits until this node has applied the sender's directory, which may name a bucket, or a dropped

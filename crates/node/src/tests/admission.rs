@@ -13,7 +13,7 @@ use std::time::Duration;
 async fn ask(node: &Node, call: ClusterCall) -> Result<Body> {
     let call = Call::Directory(DirectoryCall::Cluster(call));
     let request = Request { bucket: BucketName::default(), call, retry: None };
-    node.handle(request).await.map(|reply| reply.body)
+    node.handle(&base::Principal::Node, request).await.map(|reply| reply.body)
 }
 
 /// Returns settings of a node that accepts others.
@@ -57,7 +57,7 @@ async fn join_token_admits_nodes_until_revoked_and_grants_nothing_else() {
     let refused = ask(&node, shown(&foreign, join(2))).await.expect_err("no token is in force");
     assert_eq!(refused.reason, Reason::Forbidden);
     assert!(refused.text().contains("credenza cluster token"), "{refused}");
-    let token = node.make_join_token(None).await.expect("made");
+    let token = node.make_join_token(&base::Principal::Node, None).await.expect("made");
     let Ok(Body::Joined(told, _)) = ask(&node, shown(&token, join(2))).await else {
         panic!("a joiner is told whom it joins")
     };
@@ -83,7 +83,7 @@ async fn join_token_admits_nodes_until_revoked_and_grants_nothing_else() {
     // They are in force after a restart, and another is made beside the first.
     node.stop().await.expect("it stops");
     let node = Node::start(settings(&place)).await.expect("it starts");
-    let other = node.make_join_token(Some(600_000)).await.expect("made");
+    let other = node.make_join_token(&base::Principal::Node, Some(600_000)).await.expect("made");
     assert_ne!(other.text(), token.text());
     for (number, token) in [(3, &token), (4, &other)] {
         ask(&node, shown(token, join(number))).await.expect("let in");
@@ -101,19 +101,21 @@ async fn join_token_admits_nodes_until_revoked_and_grants_nothing_else() {
 async fn join_tokens_expire_and_are_bounded_in_number() {
     let place = Place::new();
     let node = place.start().await;
-    let short = node.make_join_token(Some(1)).await.expect("made");
+    let short = node.make_join_token(&base::Principal::Node, Some(1)).await.expect("made");
     for _ in 1..JOIN_TOKENS_MAX {
-        node.make_join_token(Some(600_000)).await.expect("made");
+        node.make_join_token(&base::Principal::Node, Some(600_000)).await.expect("made");
     }
     // Group time goes on by itself, a step at a time.
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(reason(ask(&node, shown(&short, join(2))).await), Reason::Forbidden);
-    node.make_join_token(Some(600_000)).await.expect("in the place of the one that ended");
-    let many = node.make_join_token(None).await.expect_err("too many");
+    node.make_join_token(&base::Principal::Node, Some(600_000))
+        .await
+        .expect("in the place of the one that ended");
+    let many = node.make_join_token(&base::Principal::Node, None).await.expect_err("too many");
     assert_eq!(many.reason, Reason::TooMany);
     assert!(many.text().contains("--revoke"), "{many}");
     assert_eq!(ask(&node, ClusterCall::RevokeTokens).await, Ok(Body::Done));
-    node.make_join_token(None).await.expect("there is room");
+    node.make_join_token(&base::Principal::Node, None).await.expect("there is room");
     node.stop().await.expect("it stops");
 }
 

@@ -12,7 +12,7 @@ fn named(name: &str, call: Call) -> Request {
 }
 
 async fn ask(node: &Node, name: &str, call: DirectoryCall) -> Result<Reply> {
-    node.handle(named(name, Call::Directory(call))).await
+    node.handle(&base::Principal::Node, named(name, Call::Directory(call))).await
 }
 
 fn changes(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -21,7 +21,7 @@ fn changes(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 async fn count(node: &Node, name: &str) -> Result<Body> {
     let read = Call::Read(Read::KeyCount, ReadLevel::Consistent);
-    Ok(node.handle(named(name, read)).await?.body)
+    Ok(node.handle(&base::Principal::Node, named(name, read)).await?.body)
 }
 
 #[tokio::test]
@@ -34,11 +34,11 @@ async fn bucket_is_created_described_altered_cleared_and_dropped() {
     let again = ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await;
     assert_eq!(reason(again), Reason::AlreadyExists);
     let put = |value| named("b", Call::Update(set("k", value)));
-    node.handle(put("123")).await.expect("fits");
-    assert_eq!(reason(node.handle(put("1234")).await), Reason::TooLarge);
+    node.handle(&base::Principal::Node, put("123")).await.expect("fits");
+    assert_eq!(reason(node.handle(&base::Principal::Node, put("1234")).await), Reason::TooLarge);
     let wider = changes(&[("value_bytes_max", "4")]);
     ask(&node, "b", DirectoryCall::AlterBucket(wider)).await.expect("altered");
-    node.handle(put("1234")).await.expect("fits now");
+    node.handle(&base::Principal::Node, put("1234")).await.expect("fits now");
     node.stop().await.expect("it stops");
     node = place.start().await;
     let Body::Buckets(found) =
@@ -50,7 +50,7 @@ async fn bucket_is_created_described_altered_cleared_and_dropped() {
     assert_eq!(count(&node, "b").await, Ok(Body::Count(1)));
     ask(&node, "b", DirectoryCall::ClearBucket).await.expect("cleared");
     assert_eq!(count(&node, "b").await, Ok(Body::Count(0)));
-    node.handle(put("new")).await.expect("goes on");
+    node.handle(&base::Principal::Node, put("new")).await.expect("goes on");
     ask(&node, "b", DirectoryCall::DropBucket).await.expect("dropped");
     assert_eq!(reason(count(&node, "b").await), Reason::NoSuchBucket);
     ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await.expect("made again");
@@ -74,7 +74,9 @@ async fn dropped_bucket_space_is_reclaimed_once_a_master_exists() {
     let place = Place::new();
     let node = place.start().await;
     ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await.expect("made");
-    node.handle(named("b", Call::Update(set("k", "v")))).await.expect("set");
+    node.handle(&base::Principal::Node, named("b", Call::Update(set("k", "v"))))
+        .await
+        .expect("set");
     let group = &node.router.locator.groups.find(base::GroupId(1)).expect("it is there");
     // An update is under way, and this node is master no more.
     {

@@ -115,7 +115,7 @@ async fn sequence_of_reads_does_not_wait_for_group_lock() {
     std::thread::spawn(move || {
         let get = Update::Read(Read::Get(bytes("k")));
         let reads = Call::Update(sequence(vec![get.clone(), get]));
-        let _ = told.send(asking.submit(&mut Flow::default(), request(reads)));
+        let _ = told.send(asking.submit(&mut Flow::of(base::Principal::Node), request(reads)));
     });
     let answer = heard.recv_timeout(PATIENCE).expect("it is answered while the lock is held");
     drop(held);
@@ -134,7 +134,7 @@ async fn large_read_after_own_undecided_write_runs_outside_the_lock() {
     for key in keys {
         update(&node, set(key, &large)).await.expect("it is written");
     }
-    let mut flow = Flow::default();
+    let mut flow = Flow::of(base::Principal::Node);
     let mut submit = |call| node.submit(&mut flow, request(call));
     let written = submit(Call::Update(set("c", "own")));
     assert!(matches!(written, SubmitResult::Pending(..)), "it is undecided");
@@ -208,14 +208,19 @@ async fn prefix_of_any_size_is_emptied_in_parts_from_its_cursor() {
     let end = bytes(&format!("p{:06}", EVALUATION_ROWS_MAX + 1_999));
     // From a cursor on: what lies before it, and beyond its end, stays.
     let from = |after, until| Some(EmptyPrefixCursor { after: bytes(after), until: bytes(until) });
-    let some = node.empty_prefix(&bucket, &prefix, from("p000009", "p000019")).await;
+    let some = node
+        .empty_prefix(&base::Principal::Node, &bucket, &prefix, from("p000009", "p000019"))
+        .await;
     assert_eq!(some, Ok(EmptyPrefixProgress { removed: 10, next: None }));
     assert_eq!(get(&node, "p000009").await, Some(bytes("v")));
     assert_eq!(get(&node, "p000020").await, Some(bytes("v")));
     let (mut removed, mut cursor) = (0, None);
     loop {
         let before = node.status().groups.iter().map(|group| group.applied.0).sum::<u64>();
-        let done = node.empty_prefix(&bucket, &prefix, cursor).await.expect("it is emptied");
+        let done = node
+            .empty_prefix(&base::Principal::Node, &bucket, &prefix, cursor)
+            .await
+            .expect("it is emptied");
         let after = node.status().groups.iter().map(|group| group.applied.0).sum::<u64>();
         assert!(after - before >= done.removed / 1_000, "a part has a thousand keys at most");
         removed += done.removed;
@@ -239,7 +244,7 @@ async fn prefix_of_any_size_is_emptied_in_parts_from_its_cursor() {
         };
         assert_eq!(page.entries.len(), 10);
     }
-    let nothing = node.empty_prefix(&bucket, &bytes("nowhere"), None).await;
+    let nothing = node.empty_prefix(&base::Principal::Node, &bucket, &bytes("nowhere"), None).await;
     assert_eq!(nothing, Ok(EmptyPrefixProgress { removed: 0, next: None }));
     node.stop().await.expect("it stops");
 }
@@ -257,7 +262,10 @@ async fn empty_prefix_removes_large_values_that_delete_prefix_refuses() {
     let (mut removed, mut cursor) = (0, None);
     loop {
         let bucket = BucketName::default();
-        let done = node.empty_prefix(&bucket, &bytes("p"), cursor).await.expect("it is emptied");
+        let done = node
+            .empty_prefix(&base::Principal::Node, &bucket, &bytes("p"), cursor)
+            .await
+            .expect("it is emptied");
         removed += done.removed;
         cursor = done.next;
         if cursor.is_none() {

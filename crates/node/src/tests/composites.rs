@@ -22,7 +22,7 @@ fn store(key: &str, value: &str) -> Call {
 async fn accepted_write_returns_body_or_unknown_while_node_stops() {
     let place = Place::new();
     let node = place.start().await;
-    let submitted = node.submit(&mut Flow::default(), request(store("k", "v")));
+    let submitted = node.submit(&mut Flow::of(base::Principal::Node), request(store("k", "v")));
     let SubmitResult::Later(mut answer) = submitted else { panic!("a write is awaited") };
     // The gate: the write is taken and not decided yet; what is asked from here on is refused.
     let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
@@ -50,7 +50,10 @@ async fn write_that_returns_body_issues_no_separate_read() {
     let reads = || node.router.metrics.reads.load(Ordering::Relaxed);
     let before = reads();
     for value in ["v", "w"] {
-        let told = node.handle(request(store("k", value))).await.expect("it is taken");
+        let told = node
+            .handle(&base::Principal::Node, request(store("k", value)))
+            .await
+            .expect("it is taken");
         let Body::Siblings(found) = told.body else { panic!("a value was asked for") };
         assert_eq!(found.values[0].content.value, bytes(value));
         let version = u64::from_le_bytes(found.context.0[1..].try_into().expect("a version"));

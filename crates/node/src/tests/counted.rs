@@ -114,7 +114,10 @@ async fn counted_bucket_answers_exact_counts_through_updates_and_restarts() {
     let found = count(&node, "b", ReadLevel::Consistent).await;
     assert_eq!(found, Body::Size { keys: 3, bytes: 7 }, "it is there at once");
     assert!(node.has_count(&name("b")) && !node.has_count(&BucketName::default()));
-    let emptied = node.empty_prefix(&name("b"), &bytes("l"), None).await.expect("it goes");
+    let emptied = node
+        .empty_prefix(&base::Principal::Node, &name("b"), &bytes("l"), None)
+        .await
+        .expect("it goes");
     assert_eq!((emptied.removed, complete(&node, "b").await), (1, (2, 4)));
     update(&node, "b", Update::DeletePrefix { prefix: bytes("") }).await.expect("it goes");
     assert_eq!(complete(&node, "b").await, (0, 0));

@@ -31,7 +31,7 @@ fn node(cluster: &TestCluster, nth: usize) -> Node {
 }
 
 async fn ask(node: &Node, call: Call) -> Result<Reply> {
-    node.handle(request(call)).await
+    node.handle(&base::Principal::Node, request(call)).await
 }
 
 /// Repeats a call while nothing was executed: what a master had not proposed when it went was not
@@ -51,7 +51,7 @@ async fn value(node: &Node, key: &str, level: ReadLevel) -> Result<Option<bytes:
 
 async fn add(node: &Node, key: &str, retry: Option<RetryId>) -> Result<i64> {
     let call = Call::Update(Update::Add { key: bytes(key), delta: 1 });
-    match node.handle(Request { retry, ..request(call) }).await?.body {
+    match node.handle(&base::Principal::Node, Request { retry, ..request(call) }).await?.body {
         Body::Updated(Outcome::Number(sum)) => Ok(sum),
         other => panic!("a sum is answered, not {other:?}"),
     }
@@ -104,16 +104,16 @@ async fn redirected_client_gets_master_name_and_local_dirty_reads() {
         Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent),
         Call::Session(SessionCall::Open),
     ] {
-        let answer = other.submit(&mut Flow::with_redirects(), request(call));
+        let answer = other.submit(&mut Flow::with_redirects(base::Principal::Node), request(call));
         let SubmitResult::Ready(Err(error)) = answer else { panic!("it is told at once") };
         assert_eq!(error.reason, Reason::NotMaster);
         let place = other.placement(&Default::default()).expect("it is here");
         assert_eq!(Some(error.text()), place.master);
     }
     let dirty = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Dirty));
-    let answer = other.submit(&mut Flow::with_redirects(), dirty);
+    let answer = other.submit(&mut Flow::with_redirects(base::Principal::Node), dirty);
     assert!(matches!(answer, SubmitResult::Ready(Ok(_))));
-    let (there, mut flow) = (node(&cluster, master), Flow::with_redirects());
+    let (there, mut flow) = (node(&cluster, master), Flow::with_redirects(base::Principal::Node));
     let answer = there.submit(&mut flow, request(Call::Update(set("k", "v"))));
     there.router.wait_reply(answer).await.expect("it is the master");
 }
@@ -122,7 +122,7 @@ async fn redirected_client_gets_master_name_and_local_dirty_reads() {
 async fn connection_order_holds_across_mastership_moves() {
     let cluster = three().await;
     let first = cluster.master().await;
-    let (mut flow, here) = (Flow::default(), node(&cluster, first));
+    let (mut flow, here) = (Flow::of(base::Principal::Node), node(&cluster, first));
     for round in 0..MOVES {
         let mut pending = Vec::new();
         let (mut elsewhere, mut step) = (0, 0);
@@ -205,13 +205,19 @@ async fn created_bucket_is_immediately_usable_at_every_node() {
         let bucket = BucketName::parse(&format!("b{round}")).expect("a name");
         let here = |call| Request { bucket: bucket.clone(), call, retry: None };
         let at = |step: usize| node(&cluster, (round + step) % 3);
-        let none = at(0).handle(here(Call::Update(set("k", "v")))).await;
+        let none = at(0).handle(&base::Principal::Node, here(Call::Update(set("k", "v")))).await;
         assert_eq!(reason(none), Reason::NoSuchBucket);
         let make = Call::Directory(DirectoryCall::CreateBucket(Vec::new()));
-        at(1).handle(here(make)).await.expect("made");
-        at(2).handle(here(Call::Update(set("k", "v")))).await.expect("it is there");
+        at(1).handle(&base::Principal::Node, here(make)).await.expect("made");
+        at(2)
+            .handle(&base::Principal::Node, here(Call::Update(set("k", "v"))))
+            .await
+            .expect("it is there");
         let read = Call::Read(Read::KeyCount, ReadLevel::Consistent);
-        assert_eq!(at(0).handle(here(read)).await.expect("read").body, Body::Count(1));
+        assert_eq!(
+            at(0).handle(&base::Principal::Node, here(read)).await.expect("read").body,
+            Body::Count(1)
+        );
     }
 }
 

@@ -229,7 +229,7 @@ async fn node_without_replica_forwards_requests_to_group_master() {
     assert_eq!((place.master.as_deref(), place.members.len()), (Some("n0"), 1));
     let call = Call::Update(set("k", "v"));
     let redirected = Request { bucket: name.clone(), ..request(call) };
-    let told = cluster.node(2).submit(&mut Flow::with_redirects(), redirected);
+    let told = cluster.node(2).submit(&mut Flow::with_redirects(base::Principal::Node), redirected);
     let SubmitResult::Ready(Err(told)) = told else { panic!("it is told at once") };
     assert_eq!((told.reason, told.text()), (Reason::NotMaster, "n0".into()));
     // The group moves on: a client of n0 is sent to n1, and the node that has left answers from no

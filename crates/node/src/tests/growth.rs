@@ -258,7 +258,7 @@ async fn dropped_buckets_do_not_slow_down_listing() {
     let direct = async |name: &str, call: DirectoryCall| {
         let bucket = BucketName::parse(name).expect("a name");
         let request = Request { bucket, call: Call::Directory(call), retry: None };
-        node.handle(request).await.expect("it goes").body
+        node.handle(&base::Principal::Node, request).await.expect("it goes").body
     };
     for number in 0..BUCKETS {
         direct(&format!("b{number}"), DirectoryCall::CreateBucket(vec![])).await;

@@ -15,7 +15,7 @@ fn group(node: &Node) -> Arc<Group> {
 }
 
 fn submit(node: &Node, key: &str, value: &str) -> SubmitResult {
-    node.submit(&mut Flow::default(), request(Call::Update(set(key, value))))
+    node.submit(&mut Flow::of(base::Principal::Node), request(Call::Update(set(key, value))))
 }
 
 /// Submits a set that is evaluated at once.
@@ -101,7 +101,7 @@ async fn small_update_waits_for_one_large_update_at_most() {
 async fn connection_sees_its_large_updates_in_order() {
     let place = Place::new();
     let node = place.start().await;
-    let mut flow = Flow::default();
+    let mut flow = Flow::of(base::Principal::Node);
     for round in ['1', '2', '3'] {
         for value in [round.to_string(), large(round)] {
             let submitted = node.submit(&mut flow, request(Call::Update(set("k", &value))));

@@ -205,5 +205,5 @@ pub(crate) fn leads(group: &Group) -> bool {
 }
 
 pub(crate) async fn ask(node: &Node, bucket: &BucketName, call: Call) -> Result<Reply> {
-    node.handle(Request { bucket: bucket.clone(), ..request(call) }).await
+    node.handle(&base::Principal::Node, Request { bucket: bucket.clone(), ..request(call) }).await
 }

@@ -12,7 +12,7 @@ use base::{
 pub(super) async fn ask(node: &Node, call: ClusterCall) -> Result<Body> {
     let call = Call::Directory(DirectoryCall::Cluster(call));
     let request = Request { bucket: BucketName::default(), call, retry: None };
-    node.handle(request).await.map(|reply| reply.body)
+    node.handle(&base::Principal::Node, request).await.map(|reply| reply.body)
 }
 
 pub(super) async fn described(node: &Node) -> ClusterDescription {

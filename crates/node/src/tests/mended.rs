@@ -104,7 +104,7 @@ async fn written(place: &Place, to: &Path, with_available: bool) -> u64 {
             let store = Store { key, content, ..Store::default() };
             let call = Call::Available(AvailableCall::Store(Box::new(store)));
             let request = Request { bucket: bucket.clone(), call, retry: None };
-            node.handle(request).await.expect("it is stored");
+            node.handle(&base::Principal::Node, request).await.expect("it is stored");
         }
         if number == 50 {
             stated = node.housekeeper.disk.log_writer.end().0;

@@ -1,5 +1,6 @@
 //! The node's laws and examples, on real files.
 
+pub(crate) mod access;
 mod admission;
 mod alarms;
 mod available;
@@ -107,14 +108,14 @@ pub(crate) fn request(call: Call) -> Request {
 }
 
 pub(crate) async fn update(node: &Node, update: Update) -> Result<Outcome> {
-    match node.handle(request(Call::Update(update))).await?.body {
+    match node.handle(&base::Principal::Node, request(Call::Update(update))).await?.body {
         Body::Updated(outcome) => Ok(outcome),
         other => panic!("an update is answered with an outcome, not {other:?}"),
     }
 }
 
 pub(crate) async fn read(node: &Node, read: Read) -> Result<Reply> {
-    node.handle(request(Call::Read(read, ReadLevel::Consistent))).await
+    node.handle(&base::Principal::Node, request(Call::Read(read, ReadLevel::Consistent))).await
 }
 
 pub(crate) async fn get(node: &Node, key: &str) -> Option<Bytes> {

@@ -281,7 +281,7 @@ async fn random_updates_match_the_reference_model_across_restarts() {
         if seed % 2 == 1 {
             let counted = vec![("counted".to_string(), "true".to_string())];
             let alter = Call::Directory(DirectoryCall::AlterBucket(counted));
-            node.handle(request(alter)).await.expect("altered");
+            node.handle(&base::Principal::Node, request(alter)).await.expect("altered");
             let has_count = || node.has_count(&BucketName::default()).then_some(());
             wait("the count", has_count).await;
         }

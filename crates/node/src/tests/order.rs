@@ -8,7 +8,7 @@ use base::{Body, Call, LogIndex, Outcome, Read, ReadLevel, Reason, Update};
 async fn connection_sees_its_undecided_updates_and_waits_for_them() {
     let place = Place::new();
     let node = place.start().await;
-    let mut flow = Flow::default();
+    let mut flow = Flow::of(base::Principal::Node);
     let written = node.submit(&mut flow, request(Call::Update(set("k", "1"))));
     let SubmitResult::Pending(first, Ok(_)) = written else { panic!("an update waits") };
     let read = Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent);
@@ -18,7 +18,7 @@ async fn connection_sees_its_undecided_updates_and_waits_for_them() {
     let Body::Row(Some(row)) = reply.body else { panic!("the row is there") };
     assert_eq!(row.value, bytes("1"));
     // Another connection does not see what is not decided.
-    let other = node.submit(&mut Flow::default(), request(read));
+    let other = node.submit(&mut Flow::of(base::Principal::Node), request(read));
     let SubmitResult::Ready(Ok(reply)) = other else { panic!("it does not wait") };
     assert_eq!(reply.body, Body::Row(None));
     node.wait_decided(ticket).await.expect("it is decided");
@@ -30,10 +30,10 @@ async fn connection_sees_its_undecided_updates_and_waits_for_them() {
 async fn error_based_on_undecided_updates_waits_for_them() {
     let place = Place::new();
     let node = place.start().await;
-    let mut flow = Flow::default();
+    let mut flow = Flow::of(base::Principal::Node);
     node.submit(&mut flow, request(Call::Update(set("k", "1"))));
     let assert = Update::Assert { key: bytes("k"), expected: None };
-    let failed = node.submit(&mut Flow::default(), request(Call::Update(assert)));
+    let failed = node.submit(&mut Flow::of(base::Principal::Node), request(Call::Update(assert)));
     let SubmitResult::Pending(_, Err(error)) = failed else { panic!("it waits") };
     assert_eq!(error.reason, Reason::AssertionFailed);
     node.stop().await.expect("it stops");
@@ -65,10 +65,14 @@ async fn concurrent_additions_apply_once_and_share_log_entries() {
 async fn reads_at_an_index_are_refused_until_it_is_applied() {
     let place = Place::new();
     let node = place.start().await;
-    let index = node.handle(request(Call::Update(set("k", "1")))).await.expect("a set").index;
+    let index = node
+        .handle(&base::Principal::Node, request(Call::Update(set("k", "1"))))
+        .await
+        .expect("a set")
+        .index;
     let at = |index| {
         let read = Call::Read(Read::Get(bytes("k")), ReadLevel::AtLeast(index));
-        node.handle(request(read))
+        node.handle(&base::Principal::Node, request(read))
     };
     assert_eq!(at(index).await.expect("applied").index, index);
     assert_eq!(super::reason(at(index.next()).await), Reason::StaleReplica);

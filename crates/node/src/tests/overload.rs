@@ -37,7 +37,7 @@ fn longest(node: &Node) -> Option<usize> {
 async fn update_beyond_undecided_count_limit_is_refused() {
     let place = Place::new();
     let node = place.start().await;
-    let (mut flow, mut last) = (Flow::default(), None);
+    let (mut flow, mut last) = (Flow::of(base::Principal::Node), None);
     let limit = UNDECIDED_UPDATES_MAX as u64;
     for n in 0..limit {
         assert_eq!(undecided(&node).0, n);
@@ -67,7 +67,7 @@ async fn update_beyond_undecided_bytes_limit_is_refused() {
         let place = Place::new();
         let settings = NodeSettings { memory_bytes_max: memory, ..place.settings() };
         let node = Node::start(settings).await.expect("it starts");
-        let (mut flow, value) = (Flow::default(), "v".repeat(300_000));
+        let (mut flow, value) = (Flow::of(base::Principal::Node), "v".repeat(300_000));
         let mut last = None;
         let refused = loop {
             let before = undecided(&node).1;

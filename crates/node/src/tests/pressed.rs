@@ -25,7 +25,7 @@ async fn start(place: &Place) -> Node {
 
 /// Writes until the store takes no more; gives the last write, which waits.
 async fn fill(node: &Node, bucket: &BucketName, call: impl Fn(usize) -> Call) -> Flow {
-    let (mut flow, mut waiting) = (Flow::default(), 0);
+    let (mut flow, mut waiting) = (Flow::of(base::Principal::Node), 0);
     for n in 0.. {
         if node.status.trees.pressure().must_wait() {
             waiting += 1;
@@ -98,7 +98,7 @@ async fn bucket_is_created_while_the_store_waits_for_a_flush() {
 async fn on_second_bucket(node: &Node, call: DirectoryCall) -> base::Result<Body> {
     let bucket = BucketName::new("default", "second").expect("a name");
     let request = base::Request { bucket, ..request(Call::Directory(call)) };
-    let submitted = node.submit(&mut Flow::default(), request);
+    let submitted = node.submit(&mut Flow::of(base::Principal::Node), request);
     node.router.wait_reply(submitted).await.map(|reply| reply.body)
 }
 

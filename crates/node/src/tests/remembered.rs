@@ -35,7 +35,7 @@ async fn connection_follows_its_bucket_across_group_moves() {
     let cluster = Cluster::new(3).await;
     cluster.create(None, &["n0"]).await;
     let name = cluster.bucket("b", GroupId(2)).await;
-    let mut flows: Vec<Flow> = (0..3).map(|_| Flow::default()).collect();
+    let mut flows: Vec<Flow> = (0..3).map(|_| Flow::of(base::Principal::Node)).collect();
     for (round, to) in ["n0", "n1", "n0", "n2", "n0"].into_iter().enumerate() {
         let place = ClusterCall::PlaceGroup {
             group: GroupId(2),
@@ -62,15 +62,17 @@ async fn connection_sees_bucket_dropped_and_recreated() {
     let place = Place::new();
     let node = place.start().await;
     let name = BucketName::parse("b").expect("a name");
-    let mut flow = Flow::default();
+    let mut flow = Flow::of(base::Principal::Node);
     let of = |call| Request { bucket: name.clone(), ..request(call) };
     for round in 0..3 {
         let make = Call::Directory(DirectoryCall::CreateBucket(Vec::new()));
-        node.handle(of(make)).await.expect("made");
+        node.handle(&base::Principal::Node, of(make)).await.expect("made");
         assert_eq!(look(&node, &mut flow, &name, "k").await, Ok(None), "round {round}");
-        node.handle(of(Call::Update(set("k", "v")))).await.expect("put");
+        node.handle(&base::Principal::Node, of(Call::Update(set("k", "v")))).await.expect("put");
         assert_eq!(look(&node, &mut flow, &name, "k").await, Ok(Some(bytes("v"))));
-        node.handle(of(Call::Directory(DirectoryCall::DropBucket))).await.expect("dropped");
+        node.handle(&base::Principal::Node, of(Call::Directory(DirectoryCall::DropBucket)))
+            .await
+            .expect("dropped");
         let refused = look(&node, &mut flow, &name, "k").await;
         assert_eq!(super::reason(refused), base::Reason::NoSuchBucket);
     }
@@ -84,7 +86,7 @@ async fn connection_sees_bucket_dropped_and_recreated() {
 #[tokio::test]
 async fn connection_uses_no_group_of_a_previous_run() {
     let place = Place::new();
-    let (name, mut flow) = (BucketName::default(), Flow::default());
+    let (name, mut flow) = (BucketName::default(), Flow::of(base::Principal::Node));
     let mut before = None;
     for _ in 0..2 {
         let node = place.start().await;
@@ -105,7 +107,7 @@ async fn connection_uses_no_group_removed_from_the_table() {
     let cluster = Cluster::new(1).await;
     let created = cluster.create(None, &[]).await;
     let name = cluster.bucket("b", created.group).await;
-    let mut flow = Flow::default();
+    let mut flow = Flow::of(base::Principal::Node);
     look(cluster.node(0), &mut flow, &name, "k").await.expect("it is there");
     let groups = &cluster.node(0).router.locator.groups;
     assert!(flow.cached_bucket(&name, groups).is_some());

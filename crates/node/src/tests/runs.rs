@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Returns the flow of a connection that has used the bucket.
 async fn warm(node: &Node, bucket: &BucketName) -> Flow {
-    let mut flow = Flow::default();
+    let mut flow = Flow::of(base::Principal::Node);
     let call = Call::Read(Read::Get(bytes("warm")), ReadLevel::Consistent);
     let request = Request { bucket: bucket.clone(), call, retry: None };
     let submitted = node.submit(&mut flow, request);
@@ -209,7 +209,7 @@ async fn run_begins_only_for_the_bucket_that_was_used_last() {
     let place = Place::new();
     let node = place.start().await;
     let default = BucketName::default();
-    let mut flow = Flow::default();
+    let mut flow = Flow::of(base::Principal::Node);
     assert!(node.begin_gets(&mut flow, &default).is_none(), "it was not looked up yet");
     let short = BucketName::parse("short").expect("a name");
     let changes =
@@ -217,7 +217,7 @@ async fn run_begins_only_for_the_bucket_that_was_used_last() {
     let make = async |name: &BucketName, changes| {
         let call = Call::Directory(DirectoryCall::CreateBucket(changes));
         let request = Request { bucket: name.clone(), call, retry: None };
-        node.handle(request).await.expect("it is made");
+        node.handle(&base::Principal::Node, request).await.expect("it is made");
     };
     make(&short, changes).await;
     let mut flow = warm(&node, &short).await;
@@ -269,7 +269,7 @@ async fn run_begins_on_the_master_only() {
     let master = cluster.master().await;
     for call in [DirectoryCall::CreateType(Vec::new()), DirectoryCall::CreateBucket(Vec::new())] {
         let node = cluster.nodes[master].as_ref().expect("it runs");
-        node.handle(request(Call::Directory(call))).await.expect("made");
+        node.handle(&base::Principal::Node, request(Call::Directory(call))).await.expect("made");
     }
     for nth in 0..3 {
         let node = cluster.nodes[nth].as_ref().expect("it runs");

@@ -14,7 +14,10 @@ use replication::layout::{self, Space, StoredSession};
 use std::collections::BTreeSet;
 
 async fn open(node: &Node) -> SessionId {
-    let opened = node.handle(request(Call::Session(SessionCall::Open))).await.expect("opens");
+    let opened = node
+        .handle(&base::Principal::Node, request(Call::Session(SessionCall::Open)))
+        .await
+        .expect("opens");
     let Body::Session(session) = opened.body else { panic!("a session") };
     session
 }
@@ -32,7 +35,9 @@ async fn attempt_in(
 ) -> Result<Reply> {
     let retry = Some(RetryId { session, number });
     let bucket = bucket.clone();
-    let reply = node.handle(Request { bucket, retry, ..request(Call::Update(update)) }).await;
+    let reply = node
+        .handle(&base::Principal::Node, Request { bucket, retry, ..request(Call::Update(update)) })
+        .await;
     // The version of what was written is told to the first attempt alone: it is not kept.
     reply.map(|reply| Reply { version: None, ..reply })
 }
@@ -42,7 +47,7 @@ async fn second_bucket(node: &Node) -> BucketName {
     let bucket = BucketName::parse("second").expect("a name");
     let make = Call::Directory(DirectoryCall::CreateBucket(Vec::new()));
     let request = Request { bucket: bucket.clone(), ..request(make) };
-    node.handle(request).await.expect("it is made");
+    node.handle(&base::Principal::Node, request).await.expect("it is made");
     bucket
 }
 
@@ -92,7 +97,7 @@ async fn update_outside_session_window_or_open_session_is_refused() {
     let foreign = SessionId(session.0 + 1_000);
     assert_eq!(reason(attempt(&node, foreign, 1, add()).await), Reason::SessionExpired);
     let close = Call::Session(SessionCall::Close(session));
-    node.handle(request(close)).await.expect("closes");
+    node.handle(&base::Principal::Node, request(close)).await.expect("closes");
     assert_eq!(reason(attempt(&node, session, 6, add()).await), Reason::SessionExpired);
     assert_eq!(get(&node, "n").await, Some(bytes("3")));
     assert_eq!(node.status().groups[1].sessions, 0);
@@ -211,16 +216,19 @@ async fn session_is_valid_only_in_its_bucket_even_after_a_clear() {
     }
     let close = Call::Session(SessionCall::Close(session));
     let close = |bucket: &BucketName| Request { bucket: bucket.clone(), ..request(close.clone()) };
-    assert_eq!(reason(node.handle(close(&second)).await), Reason::SessionExpired);
+    assert_eq!(
+        reason(node.handle(&base::Principal::Node, close(&second)).await),
+        Reason::SessionExpired
+    );
     assert_eq!(attempt(&node, session, 1, add()).await, Ok(first), "it is still open");
     // Emptied, the bucket has another number, and is the same to its clients.
     let clear = Call::Directory(DirectoryCall::ClearBucket);
-    node.handle(request(clear)).await.expect("it is emptied");
+    node.handle(&base::Principal::Node, request(clear)).await.expect("it is emptied");
     node.stop().await.expect("it stops");
     node = place.start().await;
     let second = attempt(&node, session, 2, add()).await.expect("adds");
     assert_eq!(second.body, Body::Updated(Outcome::Number(1)));
-    node.handle(close(&BucketName::default())).await.expect("it closes");
+    node.handle(&base::Principal::Node, close(&BucketName::default())).await.expect("it closes");
     assert_eq!(reason(attempt(&node, session, 2, add()).await), Reason::SessionExpired);
     node.stop().await.expect("it stops");
 }

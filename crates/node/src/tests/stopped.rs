@@ -52,7 +52,9 @@ async fn stop_waits_for_file_tasks_and_keeps_directory_locked() {
 async fn directory(node: &Node, call: DirectoryCall) {
     let bucket = BucketName::parse("gone").expect("a name");
     let request = super::request(Call::Directory(call));
-    node.handle(base::Request { bucket, ..request }).await.expect("it is done");
+    node.handle(&base::Principal::Node, base::Request { bucket, ..request })
+        .await
+        .expect("it is done");
 }
 
 /// Prevents flushes until the returned sender is dropped.

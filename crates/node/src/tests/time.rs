@@ -109,7 +109,7 @@ async fn answer_based_on_expiry_waits_for_its_time_in_the_log() {
     std::thread::sleep(std::time::Duration::from_millis(40));
     let status = node.status();
     let exists = Call::Update(Update::AssertExists { key: key() });
-    let told = node.submit(&mut Flow::default(), request(exists));
+    let told = node.submit(&mut Flow::of(base::Principal::Node), request(exists));
     let SubmitResult::Pending(ticket, Err(error)) = told else {
         panic!("what it saw waits until its time is in the log")
     };

@@ -92,17 +92,23 @@ async fn synced_sequence_is_synced_in_an_interval_bucket() {
     let bucket = BucketName::parse("relaxed").expect("a name");
     let ask = |call| Request { bucket: bucket.clone(), call, retry: None };
     let changes = vec![("sync".to_string(), "interval".to_string())];
-    let created = node.handle(ask(Call::Directory(DirectoryCall::CreateBucket(changes)))).await;
+    let created = node
+        .handle(&base::Principal::Node, ask(Call::Directory(DirectoryCall::CreateBucket(changes))))
+        .await;
     created.expect("made");
     let syncs = || node.status().log.syncs;
     let sequence = |mode| ask(Call::Update(Update::Sequence { steps: vec![set("k", "v")], mode }));
     let before = syncs();
-    node.handle(sequence(SequenceMode::AllOrNothing)).await.expect("applied");
+    node.handle(&base::Principal::Node, sequence(SequenceMode::AllOrNothing))
+        .await
+        .expect("applied");
     // What is said again for the log's own sake waits for none, either.
     node.housekeeper.request_log_heads(&mut LogHeadRequests::default());
-    node.handle(sequence(SequenceMode::AllOrNothing)).await.expect("applied");
+    node.handle(&base::Principal::Node, sequence(SequenceMode::AllOrNothing))
+        .await
+        .expect("applied");
     assert_eq!(syncs(), before, "an interval bucket waits for no sync");
-    node.handle(sequence(SequenceMode::Synced)).await.expect("applied");
+    node.handle(&base::Principal::Node, sequence(SequenceMode::Synced)).await.expect("applied");
     assert!(syncs() > before, "a synced sequence waits for one");
     node.stop().await.expect("it stops");
 }

@@ -281,7 +281,7 @@ impl Mover {
             self.check_driver()?;
             let (bucket, call) = (self.name.clone(), Call::Directory(call.clone()));
             let request = Request { bucket, call, retry: None };
-            match self.moves.router.handle(request).await {
+            match self.moves.router.handle(&base::Principal::Node, request).await {
                 Ok(_) => return Ok(()),
                 Err(error) if matches!(error.kind(), Kind::Unavailable | Kind::Unknown) => {
                     self.update_progress(|progress| progress.waits_for = error.to_string());

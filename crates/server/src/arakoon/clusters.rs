@@ -9,7 +9,9 @@ use super::errors::ArakoonRefusal;
 use super::output::Output;
 use crate::{Shared, writer};
 use base::limits::NAME_BYTES_MAX;
-use base::{BucketName, Call, DirectoryCall, Error, Read, ReadLevel, Reason, Request, Result};
+use base::{
+    BucketName, Call, DirectoryCall, Error, Principal, Read, ReadLevel, Reason, Request, Result,
+};
 use node::Node;
 use tls::Stream;
 
@@ -45,15 +47,31 @@ pub fn bucket_of(cluster: &[u8]) -> Option<BucketName> {
     if cluster.is_empty() { None } else { BucketName::new(ESCAPED, &escaped).ok() }
 }
 
-/// Returns the bucket of a cluster that this node serves. Creates it for a configured cluster.
-pub async fn open(node: &Node, cluster: &[u8], configured: &[String]) -> Result<BucketName> {
+/// Returns the bucket of a cluster that this node serves, and that the principal may enter. Creates
+/// it for a configured cluster.
+pub(super) async fn open(
+    shared: &Shared,
+    principal: &Principal,
+    cluster: &[u8],
+) -> Result<BucketName> {
+    let (node, configured) = (&shared.node, &shared.settings.arakoon_clusters);
     let Some(bucket) = bucket_of(cluster) else {
         return Err(Error::new(Reason::NoSuchBucket, "no bucket can have this cluster's name"));
     };
+    let may_enter = match principal {
+        Principal::User(login, _) => node.may_enter(login, &bucket),
+        Principal::Anonymous(_) => false,
+        Principal::Node | Principal::LocalOperator => true,
+    };
+    if node.is_access_on() && !may_enter {
+        let text = "the listener's user (`arakoon_user`) has no right in it, or there is none";
+        return Err(Error::new(Reason::Forbidden, text));
+    }
     let request = |call| Request { bucket: bucket.clone(), call, retry: None };
     // A dirty read of no key needs no quorum, and fails only if the bucket does not exist.
     let probe = Call::Read(Read::Exists(Vec::new()), ReadLevel::Dirty);
-    let result = node.handle(request(probe)).await;
+    // The node's own: it tells a client no more than that the bucket exists, which it may enter.
+    let result = node.handle(&Principal::Node, request(probe)).await;
     let is_configured = configured.iter().any(|name| name.as_bytes() == cluster);
     match result {
         Ok(_) => return Ok(bucket),
@@ -63,19 +81,21 @@ pub async fn open(node: &Node, cluster: &[u8], configured: &[String]) -> Result<
         Err(_) => {}
     }
     if is_configured {
-        create_bucket(node, &bucket).await?;
+        create_bucket(node, principal, &bucket).await?;
     }
     // Another node may have created it. This request returns once this node's catalog has the
     // bucket.
-    node.handle(request(Call::Directory(DirectoryCall::DescribeBucket))).await?;
+    let describe = Call::Directory(DirectoryCall::DescribeBucket);
+    node.handle(&Principal::Node, request(describe)).await?;
     Ok(bucket)
 }
 
 /// Creates a cluster's bucket and its type. Succeeds if they exist already.
-async fn create_bucket(node: &Node, bucket: &BucketName) -> Result<()> {
+async fn create_bucket(node: &Node, principal: &Principal, bucket: &BucketName) -> Result<()> {
     for call in [DirectoryCall::CreateType(Vec::new()), DirectoryCall::CreateBucket(Vec::new())] {
         let call = Call::Directory(call);
-        match node.handle(Request { bucket: bucket.clone(), call, retry: None }).await {
+        let request = Request { bucket: bucket.clone(), call, retry: None };
+        match node.handle(principal, request).await {
             Err(error) if error.reason != Reason::AlreadyExists => return Err(error),
             _ => {}
         }

@@ -198,6 +198,7 @@ impl From<&Error> for ArakoonRefusal {
             | Reason::RequestExpired
             | Reason::RetryMismatch
             | Reason::Forbidden
+            | Reason::Unauthenticated
             | Reason::AlreadyExists
             | Reason::Changed
             | Reason::Overloaded

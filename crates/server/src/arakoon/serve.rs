@@ -9,7 +9,7 @@ use super::statistics::{Class, Statistics};
 use super::translate::{self, ArakoonShape, ClusterQuery, CommandPlan};
 use super::{clusters, views};
 use crate::buffer_budget::{BufferBudget, reply_bytes};
-use crate::connection::Access;
+use crate::connection::{ListenerKind, ListenerRole};
 use crate::counters::{OperationKind, Verdict};
 use crate::idle::Activity;
 use crate::read_buffer::ReadBuffer;
@@ -17,7 +17,7 @@ use crate::shared::shutting_down_error;
 use crate::writer::{self, Pieces};
 use crate::{Connection, Shared, Shutdown};
 use base::limits::{HELLO_MS_MAX, PIPELINE_DEPTH_MAX};
-use base::{BucketName, Call, Kind, Range, ReadLevel, Reply, Request, Result, Update};
+use base::{BucketName, Call, Kind, Principal, Range, ReadLevel, Reply, Request, Result, Update};
 use node::{Flow, SubmitResult, call_key, key_digest};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -47,7 +47,8 @@ pub(crate) async fn serve(
     let prologue = read_prologue(&mut stream, &mut read_buffer, &shared, end_signal.as_mut());
     let prologue = timeout(Duration::from_millis(HELLO_MS_MAX), prologue);
     let Ok(Some(cluster)) = prologue.await else { return };
-    let opened = clusters::open(&shared.node, &cluster, &shared.settings.arakoon_clusters).await;
+    let principal = principal(&shared, role);
+    let opened = clusters::open(&shared, &principal, &cluster).await;
     match opened {
         Ok(bucket) => {
             let statistics = registry.statistics_of(&bucket);
@@ -57,11 +58,10 @@ pub(crate) async fn serve(
                 cluster,
                 bucket,
                 local_address,
-                access: role.access,
                 out: Output::default(),
                 budget: BufferBudget::default(),
                 // These clients locate the master themselves.
-                flow: Flow::with_redirects(),
+                flow: Flow::with_redirects(principal),
                 read_buffer,
                 parser: Parser::default(),
                 outcomes: Vec::new(),
@@ -73,6 +73,18 @@ pub(crate) async fn serve(
             connection.run(end_signal).await;
         }
         Err(error) => clusters::reject_client(&mut stream, &shared, &cluster, &error).await,
+    }
+}
+
+/// Returns the principal of a connection. The protocol has no login: a listener of Arakoon's alone
+/// may name a user, for all who reach it.
+fn principal(shared: &Shared, role: ListenerRole) -> Principal {
+    let name = shared.settings.arakoon_user.as_deref();
+    let name = name.filter(|_| role.kind == ListenerKind::Arakoon && shared.node.is_access_on());
+    let login = name.and_then(|name| shared.logins.by_name(&shared.node, name).ok());
+    match login {
+        Some(login) => Principal::User(login, role.rights()),
+        None => role.principal(),
     }
 }
 
@@ -127,10 +139,9 @@ pub(super) struct ArakoonConnection {
     pub(super) cluster: Vec<u8>,
     pub(super) bucket: BucketName,
     pub(super) local_address: SocketAddr,
-    pub(super) access: Access,
     out: Output,
     budget: BufferBudget,
-    flow: Flow,
+    pub(super) flow: Flow,
     read_buffer: ReadBuffer,
     parser: Parser,
     pub(super) outcomes: Vec<RequestOutcome>,

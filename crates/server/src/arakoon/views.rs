@@ -9,27 +9,19 @@ use super::serve::ArakoonConnection;
 use super::statistics::{NodeFigures, NumberSeries};
 use super::translate::{ClusterQuery, on_master_refusal};
 use super::values::Wire;
-use crate::connection::Access;
 use node::{BucketPlacement, Sample};
 use std::sync::PoisonError;
 
 const DROP_ON_SINGLETON: &str = "drop master not supported for singletons";
-
-const OPERATORS_ONLY: &str = "served to operators only: on loopback while admin_listen is not set, \
-                              otherwise by the HTTP interface at admin_listen";
-
-/// Returns true if a query concerns the whole group, not only the client that sends it.
-fn is_of_operators(query: &ClusterQuery) -> bool {
-    matches!(query, ClusterQuery::Statistics | ClusterQuery::DropMaster)
-}
 
 /// Returns the body of the answer to a query about the cluster.
 pub fn answer_query(
     connection: &ArakoonConnection,
     query: &ClusterQuery,
 ) -> Result<Vec<u8>, ArakoonRefusal> {
-    if is_of_operators(query) && connection.access == Access::Client {
-        return Err(ArakoonRefusal::not_supported(OPERATORS_ONLY));
+    if let Some(act) = query.act() {
+        let decided = connection.shared.node.authorize(connection.flow.principal(), act);
+        decided.map_err(|error| ArakoonRefusal::not_supported(&error.text()))?;
     }
     let placement = connection
         .shared

@@ -13,6 +13,7 @@ pub enum StatusCode {
     NoContent,
     NotModified,
     BadRequest,
+    Unauthorized,
     Forbidden,
     NotFound,
     MethodNotAllowed,
@@ -46,6 +47,7 @@ impl StatusCode {
             StatusCode::NoContent => (204, "No Content"),
             StatusCode::NotModified => (304, "Not Modified"),
             StatusCode::BadRequest => (400, "Bad Request"),
+            StatusCode::Unauthorized => (401, "Unauthorized"),
             StatusCode::Forbidden => (403, "Forbidden"),
             StatusCode::NotFound => (404, "Not Found"),
             StatusCode::MethodNotAllowed => (405, "Method Not Allowed"),
@@ -132,6 +134,9 @@ const VALUE_HEADERS: &[u8] = b"content-type: application/octet-stream\r\n\
     content-security-policy: default-src 'none'; frame-ancestors 'none'; sandbox\r\n\
     x-content-type-options: nosniff\r\n\
     cache-control: no-cache\r\n";
+/// Ways to log in (RFC 9110, section 11.6.1).
+const CHALLENGES: &[u8] = b"www-authenticate: Basic realm=\"credenza\", charset=\"UTF-8\"\r\n\
+    www-authenticate: Bearer realm=\"credenza\"\r\n";
 const OTHER_HEADERS: &[u8] =
     b"content-security-policy: default-src 'none'; frame-ancestors 'none'\r\n\
     x-content-type-options: nosniff\r\n\
@@ -197,6 +202,9 @@ impl HttpAnswer {
         }
         if let Some(allow) = &self.allow {
             let _ = write!(out, "allow: {allow}\r\n");
+        }
+        if self.status == StatusCode::Unauthorized {
+            out.extend_from_slice(CHALLENGES);
         }
         if self.status == StatusCode::Unavailable {
             out.extend_from_slice(b"retry-after: 1\r\n");

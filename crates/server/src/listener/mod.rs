@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::connection::{ListenerKind, ListenerRole, Shutdown};
 use crate::settings::ServerSettings;
 use crate::shared::Shared;
-use crate::{arakoon, resp, riak};
+use crate::{arakoon, native, resp, riak};
 use base::{Error, Reason, Result};
 use node::Node;
 use std::net::SocketAddr;
@@ -90,6 +90,7 @@ impl FrontEnds {
             let shutdown = Shutdown::new(receiver.clone());
             listeners.push(tokio::spawn(accept::run(listener, role, state.clone(), shutdown)));
         }
+        listeners.extend(open_local_socket(&state.shared, Shutdown::new(receiver)));
         FrontEnds { addresses, state, shutdown, listeners }
     }
 
@@ -128,6 +129,19 @@ impl Drop for FrontEnds {
         self.shutdown.send_replace(true);
         for listener in &self.listeners {
             listener.abort();
+        }
+    }
+}
+
+/// Opens the operators' local socket. A node without one serves all the same: its path may be
+/// longer than a socket's may be.
+fn open_local_socket(shared: &Arc<Shared>, shutdown: Shutdown) -> Option<JoinHandle<()>> {
+    let path = shared.settings.admin_socket.as_deref()?;
+    match native::local::bind(path) {
+        Ok(listener) => Some(tokio::spawn(native::local::run(listener, shared.clone(), shutdown))),
+        Err(error) => {
+            tracing::error!(target: "server", %error, "operators have no local socket");
+            None
         }
     }
 }

@@ -6,17 +6,17 @@
 use super::errors::{self, malformed};
 use super::json::bodies::read_plain;
 use super::render::json_answer;
-use super::routes::{Audience, HttpRoute, RequestBody, ResponseBody, RouteName, cluster};
+use super::routes::{Admission, HttpRoute, RequestBody, ResponseBody, RouteName, cluster};
 use crate::http::{HttpAnswer, Method, StatusCode};
 use crate::shared::Shared;
 use base::limits::{JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX};
-use base::{Error, JoinToken, Reason, TokenDigest};
+use base::{Error, JoinToken, Principal, Reason, TokenDigest};
 
 const TOKENS: &str = "/v1/cluster/tokens";
 const SCHEME: &[u8] = b"bearer ";
 
 pub const LIST_MEMBERS: HttpRoute = HttpRoute {
-    audience: Audience::Joining,
+    admission: Admission::JoinToken,
     ..cluster(
         (RouteName::ListMembers, Method::Get, "/v1/cluster/members"),
         (RequestBody::Nothing, ResponseBody::Json("Members")),
@@ -25,7 +25,7 @@ pub const LIST_MEMBERS: HttpRoute = HttpRoute {
 };
 
 pub const ADD_MEMBER: HttpRoute = HttpRoute {
-    audience: Audience::Joining,
+    admission: Admission::JoinToken,
     ..cluster(
         (RouteName::AddMember, Method::Post, "/v1/cluster/members"),
         (RequestBody::Json("NewMember"), ResponseBody::Json("Joined")),
@@ -34,7 +34,7 @@ pub const ADD_MEMBER: HttpRoute = HttpRoute {
 };
 
 pub const REPLACE_MEMBER: HttpRoute = HttpRoute {
-    audience: Audience::Joining,
+    admission: Admission::JoinToken,
     ..cluster(
         (RouteName::ReplaceMember, Method::Post, "/v1/cluster/members/{name}/replace"),
         (RequestBody::MaybeJson("Replacement"), ResponseBody::Nothing),
@@ -43,7 +43,7 @@ pub const REPLACE_MEMBER: HttpRoute = HttpRoute {
 };
 
 pub const DECIDED_VALUE: HttpRoute = HttpRoute {
-    audience: Audience::Joining,
+    admission: Admission::JoinToken,
     ..cluster(
         (RouteName::DecidedValue, Method::Get, "/v1/cluster/groups/{group}/values/{index}"),
         (RequestBody::Nothing, ResponseBody::Text("application/octet-stream")),
@@ -104,8 +104,12 @@ pub fn lifetime(json: &[u8]) -> Result<Option<u64>, Error> {
 }
 
 /// Makes a token and returns it in the answer.
-pub async fn create(shared: &Shared, lifetime_ms: Option<u64>) -> HttpAnswer {
-    match shared.node.make_join_token(lifetime_ms).await {
+pub async fn create(
+    shared: &Shared,
+    principal: &Principal,
+    lifetime_ms: Option<u64>,
+) -> HttpAnswer {
+    match shared.node.make_join_token(principal, lifetime_ms).await {
         Ok(token) => {
             let cluster = shared.node.cluster().cluster.into();
             let token = token.text().to_string();

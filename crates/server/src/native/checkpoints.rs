@@ -5,7 +5,6 @@
 use super::routes::{HttpRoute, ResponseBody, RouteName, route};
 use crate::counters::OperationKind;
 use crate::http::Method;
-use crate::native::routes::Audience;
 use crate::shared::Shared;
 use base::{Error, Reason};
 use node::CheckpointStatus;
@@ -14,7 +13,6 @@ use std::path::{Component, Path, PathBuf};
 pub const LIST: HttpRoute = HttpRoute {
     response_body: ResponseBody::Json("Checkpoints"),
     operation: OperationKind::Admin,
-    audience: Audience::Operators,
     ..route(
         RouteName::ListCheckpoints,
         Method::Get,
@@ -26,7 +24,6 @@ pub const LIST: HttpRoute = HttpRoute {
 pub const REMOVE: HttpRoute = HttpRoute {
     errors: &[404],
     operation: OperationKind::Admin,
-    audience: Audience::Operators,
     ..route(
         RouteName::RemoveCheckpoint,
         Method::Delete,

@@ -1,5 +1,6 @@
 //! Connection of the native front-end, from its first request to its end.
 
+use super::login::operators_only;
 use super::output::{self, AnswerOrigin, HttpOutput};
 use super::target::{self, HttpRefusal, RequestTarget, too_large};
 use super::translate::{self, NativePlan, NativeShape};
@@ -81,12 +82,13 @@ pub(crate) async fn serve(
     shared: Arc<Shared>,
     shutdown: Shutdown,
 ) -> Option<Connection> {
+    let Connection { stream, first, role } = connection;
     let mut native = NativeConnection {
-        stream: connection.stream,
-        input: Input::new(connection.first),
+        stream,
+        input: Input::new(first),
         output: HttpOutput::default(),
-        flow: Flow::default(),
-        role: connection.role,
+        flow: Flow::of(role.principal()),
+        role,
         bucket: BucketName::default(),
         shared,
         shutdown,
@@ -119,8 +121,8 @@ pub struct NativeConnection {
     pub(super) output: HttpOutput,
     pub(super) shared: Arc<Shared>,
     input: Input,
-    flow: Flow,
-    role: ListenerRole,
+    pub(super) flow: Flow,
+    pub(super) role: ListenerRole,
     bucket: BucketName,
     shutdown: Shutdown,
 }
@@ -132,6 +134,8 @@ struct RequestHead {
     bytes_max: usize,
     encode_options: EncodeOptions,
     expects_continue: bool,
+    /// Value of `Authorization`, while access is on.
+    authorization: Option<Vec<u8>>,
 }
 
 fn answer_origin(operation: OperationKind, encode_options: EncodeOptions) -> AnswerOrigin {
@@ -177,7 +181,9 @@ impl NativeConnection {
         if self.role.kind == ListenerKind::Clients && is_riak_path(head.path) {
             return Err(ConnectionEnd::RiakRequest);
         }
-        let target = target::parse(&head, &self.shared.access_control, self.role, &mut self.bucket);
+        let is_access_on = self.shared.node.is_access_on();
+        let role = if is_access_on { self.role.without_trust() } else { self.role };
+        let target = target::parse(&head, &self.shared.access_control, role, &mut self.bucket);
         let request_head = RequestHead {
             bytes_max: target.as_ref().map_or(0, |target| target.route.request_body.bytes_max()),
             target,
@@ -188,6 +194,7 @@ impl NativeConnection {
                 is_http_10: head.is_http_10,
             },
             expects_continue: head.expects_continue,
+            authorization: head.authorization.filter(|_| is_access_on).map(<[u8]>::to_vec),
         };
         self.input.advance(used);
         Ok(Some(request_head))
@@ -197,6 +204,10 @@ impl NativeConnection {
     async fn handle_request(&mut self, request_head: RequestHead) -> Result<bool, ConnectionEnd> {
         let mut encode_options = request_head.encode_options;
         let target = match request_head.target {
+            Ok(target) => self.log_in(request_head.authorization, target).await,
+            Err(refusal) => Err(refusal),
+        };
+        let target = match target {
             Ok(target) => target,
             Err(refusal) => {
                 let is_discarded =
@@ -263,6 +274,7 @@ impl NativeConnection {
         let key = target.key.clone();
         match translate::plan(target, body) {
             Err(error) => self.refuse(error.into(), origin),
+            Ok(plan) if self.is_misplaced(&plan) => self.refuse(operators_only(), origin),
             Ok(NativePlan::PreconditionFailed) => {
                 let verdict = Verdict::Failed(base::Kind::Conflict);
                 self.output.push(&self.shared, render::precondition_failed(), origin, verdict);
@@ -277,9 +289,13 @@ impl NativeConnection {
                 stream::rows(self, request, range, origin).await?
             }
             Ok(NativePlan::Operator(call)) => {
+                if let Err(error) = self.decide(&call) {
+                    self.refuse(error.into(), origin);
+                    return Ok(());
+                }
                 // Send earlier answers first: their clients must not wait for this operation.
                 self.flush().await?;
-                let answer = operators::answer(&self.shared, call).await;
+                let answer = operators::answer(&self.shared, self.flow.principal(), call).await;
                 let verdict = operators::verdict(&answer);
                 self.output.push(&self.shared, answer, origin, verdict);
             }

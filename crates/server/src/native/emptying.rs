@@ -11,7 +11,7 @@ use crate::http::{HttpAnswer, Method, StatusCode};
 use crate::shared::Shared;
 use api::Blob;
 use base::limits::KEY_BYTES_MAX;
-use base::{BucketName, Error, Key};
+use base::{BucketName, Error, Key, Principal};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use node::EmptyPrefixCursor;
@@ -57,9 +57,9 @@ pub fn parse(bucket: BucketName, body: &[u8]) -> Result<EmptyPrefixCall, Error> 
 }
 
 /// Empties a part of the prefix.
-pub async fn answer(shared: &Shared, call: EmptyPrefixCall) -> HttpAnswer {
+pub async fn answer(shared: &Shared, principal: &Principal, call: EmptyPrefixCall) -> HttpAnswer {
     let EmptyPrefixCall { bucket, prefix, start } = call;
-    match shared.node.empty_prefix(&bucket, &prefix, start).await {
+    match shared.node.empty_prefix(principal, &bucket, &prefix, start).await {
         Ok(progress) => {
             let r#continue = progress.next.as_ref().map(encode_token);
             let emptied = api::EmptyPrefixProgress { removed: progress.removed, r#continue };

@@ -16,6 +16,7 @@ pub fn status(reason: Reason) -> StatusCode {
         | Reason::RequestExpired
         | Reason::RetryMismatch => StatusCode::BadRequest,
         Reason::Forbidden => StatusCode::Forbidden,
+        Reason::Unauthenticated => StatusCode::Unauthorized,
         Reason::AssertionFailed
         | Reason::AlreadyExists
         | Reason::Changed

@@ -8,6 +8,7 @@
 //! Never: serves a stored value to a browser except as a file; logs keys or values.
 //! Read next: `routes.rs` (the table), `connection.rs`, then `translate.rs` and `render.rs`.
 
+mod access;
 mod admission;
 mod checkpoints;
 mod connection;
@@ -17,6 +18,8 @@ mod errors;
 mod import;
 mod json;
 mod key_pages;
+pub(crate) mod local;
+mod login;
 mod moves;
 mod openapi;
 mod operators;

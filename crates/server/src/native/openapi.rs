@@ -30,7 +30,7 @@ const DESCRIPTION: &str = "Keys and values are arbitrary bytes. They are percent
 
 /// Error statuses that every route may return: a bad request, a foreign `host`, unavailability, an
 /// unknown outcome, corruption.
-const ERRORS_EVERYWHERE: [u16; 9] = [400, 403, 408, 414, 421, 431, 500, 503, 504];
+const ERRORS_EVERYWHERE: [u16; 10] = [400, 401, 403, 408, 414, 421, 431, 500, 503, 504];
 
 fn build(sections: &[String]) -> Value {
     let mut paths = Map::new();
@@ -94,7 +94,7 @@ fn path_schema(name: &str) -> Value {
                 format!("Key, percent-encoded; at most {KEY_BYTES_MAX} bytes before encoding."),
         }),
         "checkpoint" => json!({ "type": "string", "pattern": CHECKPOINT_PATTERN }),
-        "name" => json!({ "type": "string", "pattern": MEMBER_PATTERN }),
+        "name" | "label" => json!({ "type": "string", "pattern": MEMBER_PATTERN }),
         "group" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
         "id" => schemas::sessions::id(),
         "index" => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
@@ -246,6 +246,7 @@ fn responses(route: &HttpRoute) -> Value {
 fn error_description(status: u16) -> &'static str {
     match status {
         400 => "Malformed or invalid request.",
+        401 => "No login, or a wrong one; only while access is on.",
         403 => "Forbidden.",
         404 => "The key, bucket, type, member or group does not exist.",
         408 => "The request did not arrive completely in time.",

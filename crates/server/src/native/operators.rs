@@ -3,11 +3,11 @@
 use super::json::views;
 use super::render;
 use super::translate::OperatorCall;
-use super::{admission, checkpoints, emptying, errors, moves, openapi, slow};
+use super::{access, admission, checkpoints, emptying, errors, moves, openapi, slow};
 use crate::counters::{ClientProtocol, Verdict};
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
-use base::{Error, Kind, Reason};
+use base::{Error, Kind, Principal, Reason};
 use bytes::Bytes;
 use node::{Sample, SampleKind};
 use serde::Serialize;
@@ -18,8 +18,8 @@ use std::sync::Arc;
 const PLAIN: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Carries out an operator's request.
-pub async fn answer(shared: &Arc<Shared>, call: OperatorCall) -> HttpAnswer {
+/// Carries out an operator's request, which the principal may do.
+pub async fn answer(shared: &Arc<Shared>, principal: &Principal, call: OperatorCall) -> HttpAnswer {
     match call {
         OperatorCall::Checkpoint(target) => match checkpoints::create(shared, &target).await {
             Ok(path) => json_answer(&api::Checkpoint { target: path }),
@@ -47,7 +47,7 @@ pub async fn answer(shared: &Arc<Shared>, call: OperatorCall) -> HttpAnswer {
             shared.node.clear_slow_requests();
             HttpAnswer::new(StatusCode::NoContent, AnswerContent::None)
         }
-        OperatorCall::EmptyPrefix(call) => emptying::answer(shared, call).await,
+        OperatorCall::EmptyPrefix(call) => emptying::answer(shared, principal, call).await,
         OperatorCall::SeeMove(bucket) => match shared.node.move_status(&bucket).await {
             Ok(movement) => json_answer(&moves::describe(&bucket, &movement)),
             Err(error) => errors::answer(&error),
@@ -67,7 +67,10 @@ pub async fn answer(shared: &Arc<Shared>, call: OperatorCall) -> HttpAnswer {
                 Err(error) => errors::answer(&error),
             }
         }
-        OperatorCall::MakeToken(lifetime_ms) => admission::create(shared, lifetime_ms).await,
+        OperatorCall::MakeToken(lifetime_ms) => {
+            admission::create(shared, principal, lifetime_ms).await
+        }
+        OperatorCall::Access(request) => access::answer(shared, principal, request).await,
         OperatorCall::Status => json_answer(&status(shared)),
         OperatorCall::Metrics => {
             let text = metrics(shared);

@@ -52,6 +52,18 @@ pub enum RouteName {
     RevokeTokens,
     MakeSecret,
     RaiseLevel,
+    ShowAccess,
+    InitAccess,
+    SwitchAccess,
+    CheckAccess,
+    AddUser,
+    ChangeUser,
+    RemoveUser,
+    SetPassword,
+    AddApiToken,
+    RevokeApiToken,
+    SetRole,
+    RemoveRole,
     SetPart,
     PlaceGroup,
     SetQuorum,
@@ -89,17 +101,15 @@ pub enum RouteName {
     OpenApi,
 }
 
-/// Audience of a route; it decides which listeners serve it.
+/// Way in to a route, before its body is read. What a request needs is in `base/rights`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Audience {
-    /// Clients.
-    Clients,
-    /// Operators.
-    Operators,
-    /// Clients and operators: health, and the document.
-    Everyone,
-    /// Operators, and nodes that present a join token.
-    Joining,
+pub enum Admission {
+    /// Principals with the rights that the request needs.
+    Rights,
+    /// The same, and nodes that present a join token.
+    JoinToken,
+    /// Everybody: health, and the document.
+    Open,
 }
 
 /// Request body of a route.
@@ -127,7 +137,8 @@ impl RequestBody {
             RequestBody::Json(
                 "Properties" | "NewBucket" | "MoveTo" | "LogLevels" | "Target" | "NewMember"
                 | "ChangedMember" | "SetPart" | "DesiredMembers" | "DesiredQuorum" | "Transfer"
-                | "RingChange" | "RaiseLevel",
+                | "RingChange" | "RaiseLevel" | "AccessSwitch" | "AccessQuestion" | "NewUser"
+                | "UserChange" | "NewPassword" | "NewApiToken" | "RoleGrants",
             ) => HTTP_SMALL_BODY_BYTES_MAX,
             RequestBody::MaybeJson(_) => HTTP_SMALL_BODY_BYTES_MAX,
             RequestBody::Json(_) => FRAME_BYTES_MAX,
@@ -155,6 +166,7 @@ pub enum ResponseBody {
 }
 
 /// Route of the native front-end.
+#[derive(Clone, Copy)]
 pub struct HttpRoute {
     /// Its name.
     pub name: RouteName,
@@ -174,8 +186,8 @@ pub struct HttpRoute {
     pub headers: Headers,
     /// Kind of operation that it is counted as.
     pub operation: OperationKind,
-    /// Its audience.
-    pub audience: Audience,
+    /// Way in to it.
+    pub admission: Admission,
     /// Description in one line, for the document.
     pub summary: &'static str,
 }
@@ -222,7 +234,7 @@ pub const fn route(
         errors: &[],
         headers: Headers::None,
         operation: OperationKind::Other,
-        audience: Audience::Clients,
+        admission: Admission::Rights,
         summary,
     }
 }
@@ -237,13 +249,12 @@ pub const fn cluster(
         RequestBody::Nothing => &[404, 409],
         _ => &[404, 409, 413, 415],
     };
-    let (operation, audience) = (OperationKind::Directory, Audience::Operators);
+    let operation = OperationKind::Directory;
     HttpRoute {
         request_body,
         response_body,
         errors,
         operation,
-        audience,
         ..route(name, method, path, summary)
     }
 }

@@ -1,6 +1,6 @@
 //! Slow log over HTTP: its routes, and its answer.
 
-use super::routes::{Audience, HttpRoute, ResponseBody, RouteName, route};
+use super::routes::{HttpRoute, ResponseBody, RouteName, route};
 use crate::counters::OperationKind;
 use crate::http::Method;
 use crate::shared::Shared;
@@ -9,7 +9,6 @@ use node::{SlowEntry, SlowRequest};
 pub const LIST: HttpRoute = HttpRoute {
     response_body: ResponseBody::Json("SlowRequests"),
     operation: OperationKind::Admin,
-    audience: Audience::Operators,
     ..route(
         RouteName::ListSlowRequests,
         Method::Get,
@@ -20,7 +19,6 @@ pub const LIST: HttpRoute = HttpRoute {
 
 pub const RESET: HttpRoute = HttpRoute {
     operation: OperationKind::Admin,
-    audience: Audience::Operators,
     ..route(
         RouteName::ResetSlowRequests,
         Method::Delete,

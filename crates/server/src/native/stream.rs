@@ -52,11 +52,11 @@ pub async fn rows(
     // Wait for earlier requests first: the rows must include their updates.
     connection.flush().await?;
     let encode_options = origin.encode_options;
-    let mut out = Vec::new();
-    let mut head_is_written = false;
+    let (mut out, mut head_is_written) = (Vec::new(), false);
     let mut page_budget = BufferBudget::default();
     loop {
-        let reply = shared.node.handle(page_request(&request, &range)).await;
+        let reply =
+            shared.node.handle(connection.flow.principal(), page_request(&request, &range)).await;
         let page = match reply {
             Ok(base::Reply { index, body: Body::Page(page), .. }) => {
                 if !head_is_written {

@@ -3,9 +3,9 @@
 use super::parameters::Parameter::{self, *};
 use super::ring;
 use super::routes::{
-    Audience, Headers, HttpRoute, RequestBody, ResponseBody, RouteName as Name, cluster, route,
+    Admission, Headers, HttpRoute, RequestBody, ResponseBody, RouteName as Name, cluster, route,
 };
-use super::{admission, checkpoints, emptying, import, key_pages, moves, siblings, slow};
+use super::{access, admission, checkpoints, emptying, import, key_pages, moves, siblings, slow};
 use crate::counters::OperationKind as Operation;
 use crate::http::Method;
 
@@ -20,7 +20,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes, the most frequent ones first.
-pub const ROUTES: [HttpRoute; 75] = [
+pub const ROUTES: [HttpRoute; 87] = [
     HttpRoute {
         query: &[Consistency],
         response_body: ResponseBody::Value,
@@ -256,6 +256,18 @@ pub const ROUTES: [HttpRoute; 75] = [
     admission::CREATE,
     admission::REVOKE,
     admission::CREATE_SECRET,
+    access::ROUTES[0],
+    access::ROUTES[1],
+    access::ROUTES[2],
+    access::ROUTES[3],
+    access::ROUTES[4],
+    access::ROUTES[5],
+    access::ROUTES[6],
+    access::ROUTES[7],
+    access::ROUTES[8],
+    access::ROUTES[9],
+    access::ROUTES[10],
+    access::ROUTES[11],
     cluster(
         (Name::RaiseLevel, Method::Post, "/v1/cluster/level"),
         (RequestBody::Json("RaiseLevel"), ResponseBody::Nothing),
@@ -320,7 +332,6 @@ pub const ROUTES: [HttpRoute; 75] = [
         response_body: ResponseBody::Json("Checkpoint"),
         errors: &[409, 413, 415],
         operation: Operation::Admin,
-        audience: Audience::Operators,
         ..route(
             Name::Checkpoint,
             Method::Post,
@@ -335,7 +346,6 @@ pub const ROUTES: [HttpRoute; 75] = [
     HttpRoute {
         response_body: ResponseBody::Json("LogLevels"),
         operation: Operation::Admin,
-        audience: Audience::Operators,
         ..route(
             Name::GetLogLevels,
             Method::Get,
@@ -348,7 +358,6 @@ pub const ROUTES: [HttpRoute; 75] = [
         response_body: ResponseBody::Json("LogLevels"),
         errors: &[413, 415],
         operation: Operation::Admin,
-        audience: Audience::Operators,
         ..route(
             Name::PutLogLevels,
             Method::Put,
@@ -359,7 +368,6 @@ pub const ROUTES: [HttpRoute; 75] = [
     HttpRoute {
         response_body: ResponseBody::Json("Reloaded"),
         operation: Operation::Admin,
-        audience: Audience::Operators,
         ..route(
             Name::Reload,
             Method::Post,
@@ -370,19 +378,17 @@ pub const ROUTES: [HttpRoute; 75] = [
     HttpRoute {
         response_body: ResponseBody::Json("Status"),
         operation: Operation::Admin,
-        audience: Audience::Operators,
         ..route(Name::Status, Method::Get, "/status", "Returns this node's health and statistics.")
     },
     HttpRoute {
         response_body: ResponseBody::Text("text/plain; version=0.0.4; charset=utf-8"),
         operation: Operation::Admin,
-        audience: Audience::Operators,
         ..route(Name::Metrics, Method::Get, "/metrics", "Returns all metrics in Prometheus format.")
     },
     HttpRoute {
         response_body: ResponseBody::Text("text/plain; charset=utf-8"),
         operation: Operation::Admin,
-        audience: Audience::Everyone,
+        admission: Admission::Open,
         ..route(
             Name::Live,
             Method::Get,
@@ -393,13 +399,13 @@ pub const ROUTES: [HttpRoute; 75] = [
     HttpRoute {
         response_body: ResponseBody::Text("text/plain; charset=utf-8"),
         operation: Operation::Admin,
-        audience: Audience::Everyone,
+        admission: Admission::Open,
         ..route(Name::Ready, Method::Get, "/ready", "Readiness check: 200 if it serves requests.")
     },
     HttpRoute {
         response_body: ResponseBody::Text("application/json"),
         operation: Operation::Admin,
-        audience: Audience::Everyone,
+        admission: Admission::Open,
         ..route(Name::OpenApi, Method::Get, "/openapi.json", "Returns this OpenAPI document.")
     },
 ];

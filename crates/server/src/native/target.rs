@@ -1,13 +1,13 @@
 //! Target of a request: its route, and all parameters from the head. Pure.
 
-use super::admission;
 use super::errors::{self, malformed};
 use super::parameters::Query;
-use super::routes::{self, Audience, FoundRoute, HttpRoute, Lookup, RequestBody};
+use super::routes::{self, Admission, FoundRoute, HttpRoute, Lookup, RequestBody};
 use crate::access_control::AccessControl;
-use crate::connection::{Access, ListenerKind, ListenerRole};
+use crate::connection::{Access, ListenerRole};
 use crate::http::percent::{PlusMeaning, decode};
 use crate::http::{BodyFraming, Head, Method, RequestRefusal, StatusCode, head};
+use crate::login;
 use base::cluster::check_member_name;
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{BucketName, Error, GroupId, Key, LogIndex, Reason, RetryId, SessionId, TokenDigest};
@@ -28,6 +28,8 @@ pub struct RequestTarget {
     pub member: String,
     /// The checkpoint's name, not yet checked.
     pub checkpoint: String,
+    /// The API token's label.
+    pub label: String,
     /// The group.
     pub group: GroupId,
     /// Index of an entry in the group's log.
@@ -106,7 +108,7 @@ pub fn parse(
         return Err(refusal(StatusCode::Forbidden, "cross-origin writes are not allowed"));
     }
     let FoundRoute { route, path_values } = find_route(head)?;
-    let token_digest = check_audience(route.audience, role, head)?;
+    let token_digest = join_token(route.admission, role, head)?;
     check_body(route.request_body, head)?;
     let query = Query::parse(head.query, route.query)?;
     let mut target = RequestTarget {
@@ -116,6 +118,7 @@ pub fn parse(
         session: SessionId(0),
         member: String::new(),
         checkpoint: String::new(),
+        label: String::new(),
         group: GroupId(0),
         index: LogIndex(0),
         query,
@@ -152,26 +155,19 @@ fn find_route<'a>(head: &Head<'a>) -> Result<FoundRoute<'a>, HttpRefusal> {
     }
 }
 
-/// Checks that the listener serves this audience. Returns the digest of the join token if the
-/// request needs one.
-fn check_audience(
-    audience: Audience,
+/// Returns the digest of the join token if the request needs one: nobody else vouches for it.
+fn join_token(
+    admission: Admission,
     role: ListenerRole,
     head: &Head<'_>,
 ) -> Result<Option<TokenDigest>, HttpRefusal> {
-    match (audience, role.access) {
-        (Audience::Clients, _) if role.kind == ListenerKind::Operators => Err(refusal(
-            StatusCode::Forbidden,
-            "this listener serves operators only; use the address of `listen` for data",
-        )),
-        (Audience::Everyone | Audience::Clients, _) | (_, Access::Operator) => Ok(None),
-        (Audience::Joining, Access::Client) => {
-            Ok(Some(admission::token_digest(head.authorization)?))
+    let is_vouched_for =
+        role.access == Access::Operator || head.authorization.is_some_and(login::is_of_user);
+    match admission {
+        Admission::JoinToken if !is_vouched_for => {
+            Ok(Some(super::admission::token_digest(head.authorization)?))
         }
-        (Audience::Operators, Access::Client) => {
-            let text = "this route serves operators only: use the address of `admin_listen`";
-            Err(refusal(StatusCode::Forbidden, text))
-        }
+        Admission::Rights | Admission::JoinToken | Admission::Open => Ok(None),
     }
 }
 
@@ -257,6 +253,10 @@ impl RequestTarget {
         } else if path.contains("{name}") {
             check_member_name(path_values[0])?;
             self.member = path_values[0].into();
+            if path.contains("{label}") {
+                check_member_name(path_values[1])?;
+                self.label = path_values[1].into();
+            }
         } else if path.contains("{checkpoint}") {
             self.checkpoint = path_values[0].into();
         } else if path.contains("{group}") {

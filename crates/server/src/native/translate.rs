@@ -1,6 +1,7 @@
 //! Translation of a target and its body into a plan: the request to the node, and the form of its
 //! answer. Pure.
 
+use super::access::{self, AccessRequest};
 use super::admission;
 use super::emptying::{self, EmptyPrefixCall};
 use super::errors::malformed;
@@ -13,6 +14,7 @@ use super::routes::RouteName;
 use super::siblings;
 use super::target::{RequestTarget, Tags};
 use base::request::{Call, Expiry, OnMissing, SequenceMode, SessionCall, When};
+use base::rights::Operate;
 use base::{
     BucketName, ClusterCall, DirectoryCall, Error, GroupId, LogIndex, Range, Read, Request,
     RingCall, TokenDigest, Update, Version,
@@ -108,6 +110,8 @@ pub enum OperatorCall {
     /// Make a join token with this lifetime in milliseconds. `None`: it is valid until all are
     /// revoked.
     MakeToken(Option<u64>),
+    /// Read or change users and roles.
+    Access(AccessRequest),
     /// Return the status.
     Status,
     /// Return the metrics.
@@ -120,8 +124,66 @@ pub enum OperatorCall {
     OpenApi,
 }
 
+impl OperatorCall {
+    /// Returns the act of operators that the call is. `None`: everybody may do it, a join token
+    /// allows it, or it asks by requests that are decided one by one.
+    pub fn act(&self) -> Option<Operate> {
+        Some(match self {
+            OperatorCall::Checkpoint(_) => Operate::MakeCheckpoint,
+            OperatorCall::ListCheckpoints => Operate::ListCheckpoints,
+            OperatorCall::RemoveCheckpoint(_) => Operate::RemoveCheckpoint,
+            OperatorCall::GetLogLevels => Operate::ShowLogLevels,
+            OperatorCall::PutLogLevels(_) => Operate::SetLogLevels,
+            OperatorCall::Reload => Operate::Reload,
+            OperatorCall::ListSlowRequests => Operate::ShowSlowRequests,
+            OperatorCall::ResetSlowRequests => Operate::ClearSlowRequests,
+            OperatorCall::SeeMove(_) => Operate::ShowMove,
+            OperatorCall::Cluster => Operate::ShowCluster,
+            OperatorCall::Transfer(..) => Operate::TransferMaster,
+            OperatorCall::Verify(_) => Operate::CompareReplicas,
+            OperatorCall::DecidedValue(_, _, None) => Operate::ReadLogEntry,
+            OperatorCall::Access(_) => Operate::ShowAccess,
+            OperatorCall::Status => Operate::ShowStatus,
+            OperatorCall::Metrics => Operate::ShowMetrics,
+            OperatorCall::DecidedValue(_, _, Some(_))
+            | OperatorCall::EmptyPrefix(_)
+            | OperatorCall::MakeToken(_)
+            | OperatorCall::Live
+            | OperatorCall::Ready
+            | OperatorCall::OpenApi => return None,
+        })
+    }
+}
+
+impl NativePlan {
+    /// Returns true if the plan reads or changes buckets: not at the operators' listener.
+    pub fn is_about_buckets(&self) -> bool {
+        match self {
+            NativePlan::Submit(request, _) | NativePlan::Stream(request, _) => {
+                let mut is_about_buckets = false;
+                // The visitor never fails.
+                let _ = request.needs(&mut |need| {
+                    is_about_buckets |= !need.is_of_cluster();
+                    Ok(())
+                });
+                is_about_buckets
+            }
+            NativePlan::PreconditionFailed => true,
+            NativePlan::Operator(OperatorCall::EmptyPrefix(_)) => true,
+            NativePlan::Operator(_) => false,
+        }
+    }
+}
+
 /// Plans a request.
 pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error> {
+    match access::parse(&mut target, &body)? {
+        Some(request) => Ok(NativePlan::Operator(OperatorCall::Access(request))),
+        None => plan_other(target, body),
+    }
+}
+
+fn plan_other(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error> {
     let (name, level) = (target.route.name, target.query.read_level);
     let (call, shape) = match name {
         RouteName::GetKey | RouteName::HeadKey => {

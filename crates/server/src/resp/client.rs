@@ -4,7 +4,7 @@ use super::frame::OwnedArgs;
 use super::registry::ClientInfo;
 use crate::buffer_budget::BufferBudget;
 use base::request::ReadLevel;
-use base::{BucketName, Key, LogIndex, RetryId, SessionId, Version};
+use base::{BucketName, Key, LogIndex, Principal, RetryId, SessionId, Version};
 use std::sync::Arc;
 
 /// Answers that a client receives (`CLIENT REPLY`).
@@ -62,6 +62,8 @@ pub struct ClientCounts {
 pub struct Client {
     /// Part of the state that other connections can see.
     pub info: Arc<ClientInfo>,
+    /// Principal of its requests.
+    pub principal: Principal,
     /// Bucket that its commands apply to.
     pub bucket: BucketName,
     /// Read level of its reads.
@@ -80,6 +82,8 @@ pub struct Client {
     pub last_index: LogIndex,
     /// True if the connection is closed once its answers are sent.
     pub closing: bool,
+    /// True if `RESET` ended its login, which its later requests must not have.
+    pub has_reset: bool,
     /// Name of its last command.
     pub last_command: &'static str,
     /// Name of its last command as `CLIENT LIST` shows it.
@@ -92,6 +96,7 @@ impl Client {
     /// Returns the state of a new connection.
     pub fn new(info: Arc<ClientInfo>) -> Client {
         Client {
+            principal: Principal::Anonymous(info.listener),
             info,
             bucket: BucketName::default(),
             read_level: ReadLevel::default(),
@@ -102,6 +107,7 @@ impl Client {
             replies: Replies::default(),
             last_index: LogIndex::default(),
             closing: false,
+            has_reset: false,
             last_command: "",
             listed_command: "",
             counts: ClientCounts::default(),

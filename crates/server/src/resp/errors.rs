@@ -32,10 +32,11 @@ pub const NOT_AN_INTEGER: RespRefusal =
 pub const NOT_A_FLOAT: RespRefusal = RespRefusal::new("ERR value is not a valid float");
 /// Refusal of a database other than 0.
 pub const NO_SUCH_DATABASE: RespRefusal = RespRefusal::new("ERR DB index is out of range");
-/// Refusal of a command that shows or changes what is not the client's own.
-pub const OPERATORS_ONLY: RespRefusal = RespRefusal::new(
-    "NOPERM this command is served to operators only: on loopback, while `admin_listen` is not set",
-);
+/// Refusal of a client that has not logged in, in Redis' words: its clients know them.
+pub const NO_AUTH: RespRefusal = RespRefusal::new("NOAUTH Authentication required.");
+/// Refusal of a name or password, in Redis' words.
+pub const WRONG_PASSWORD: RespRefusal =
+    RespRefusal::new("WRONGPASS invalid username-password pair or user is disabled.");
 /// Error for a key that must exist.
 pub const NO_SUCH_KEY: &str = "ERR no such key";
 /// Error for a command that matches too many keys for one answer, with the remedy.
@@ -72,6 +73,7 @@ pub fn code(reason: Reason) -> &'static str {
         Reason::RequestExpired => "REQUESTEXPIRED",
         Reason::RetryMismatch => "RETRYMISMATCH",
         Reason::Forbidden => "NOPERM",
+        Reason::Unauthenticated => "NOAUTH",
         Reason::NotFound => "ERR",
         Reason::AssertionFailed => "ASSERTFAILED",
         Reason::AlreadyExists => "EXISTS",

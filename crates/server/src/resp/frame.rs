@@ -12,6 +12,10 @@ use bytes::Bytes;
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of arguments of one request.
 pub const ARGS_MAX: usize = 1024 * 1024;
+/// Longest request of a client that must log in first.
+pub const STRANGER_BYTES_MAX: usize = 16 * 1024;
+/// Maximum number of arguments of such a request.
+pub const STRANGER_ARGS_MAX: usize = 10;
 /// Longest number in bytes: the count of arguments, or the length of one.
 const NUMBER_BYTES_MAX: usize = 20;
 /// Number of argument positions whose memory is retained between requests.
@@ -94,9 +98,21 @@ pub struct Parser {
     expected_args: usize,
     at: usize,
     unquoted: Option<Bytes>,
+    /// True if the client must log in before anything else.
+    is_stranger: bool,
 }
 
 impl Parser {
+    /// Sets whether the client must log in before anything else: then only small requests are read.
+    #[inline]
+    pub fn set_stranger(&mut self, is_stranger: bool) {
+        self.is_stranger = is_stranger;
+    }
+
+    fn bytes_max(&self) -> usize {
+        if self.is_stranger { STRANGER_BYTES_MAX } else { FRAME_BYTES_MAX }
+    }
+
     /// Continues to parse the request at the beginning of `input`, which must hold at least the
     /// bytes of the last call.
     #[inline]
@@ -135,7 +151,8 @@ impl Parser {
             }
             count => {
                 self.expected_args = usize::try_from(count).map_err(|_| FrameFault::ArgCount)?;
-                if self.expected_args > ARGS_MAX {
+                let args_max = if self.is_stranger { STRANGER_ARGS_MAX } else { ARGS_MAX };
+                if self.expected_args > args_max {
                     return Err(FrameFault::ArgCount);
                 }
                 Ok(None)
@@ -155,11 +172,11 @@ impl Parser {
             return Ok(Some(input.len() + 1));
         };
         let length = usize::try_from(length).map_err(|_| FrameFault::Length)?;
-        if length > FRAME_BYTES_MAX {
+        if length > self.bytes_max() {
             return Err(FrameFault::Length);
         }
         let end = start + length;
-        if end + 2 > FRAME_BYTES_MAX {
+        if end + 2 > self.bytes_max() {
             return Err(FrameFault::Size);
         }
         match input.get(end..end + 2) {
@@ -176,14 +193,14 @@ impl Parser {
     fn inline(&mut self, input: &[u8]) -> Result<ParseProgress, FrameFault> {
         let seen = self.at.min(input.len());
         let Some(found) = input[seen..].iter().position(|&byte| byte == b'\n') else {
-            if input.len() > INLINE_BYTES_MAX {
+            if input.len() > INLINE_BYTES_MAX.min(self.bytes_max()) {
                 return Err(FrameFault::Inline);
             }
             self.at = input.len();
             return Ok(ParseProgress::More(input.len() + 1));
         };
         let end = seen + found;
-        if end > INLINE_BYTES_MAX {
+        if end > INLINE_BYTES_MAX.min(self.bytes_max()) {
             return Err(FrameFault::Inline);
         }
         self.spans.clear();

@@ -5,7 +5,7 @@ use super::client::Client;
 use super::registry::Registry;
 use super::translate::{InfoSection, REDIS_VERSION};
 use crate::Shared;
-use crate::connection::Access;
+use base::rights::Operate;
 use node::{Sample, Status};
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -62,7 +62,7 @@ pub fn text(
 ) -> String {
     let status = shared.node.status();
     let mut text = String::new();
-    let is_operator = client.info.access == Access::Operator;
+    let is_operator = shared.node.authorize(&client.principal, Operate::ShowStatistics).is_ok();
     for section in sections {
         if matches!(section, InfoSection::Credenza) && !is_operator {
             continue;

@@ -26,6 +26,7 @@ mod glob;
 mod information;
 mod inline;
 mod large;
+mod login;
 mod multi_step;
 mod operation;
 mod output;

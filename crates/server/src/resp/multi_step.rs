@@ -4,13 +4,13 @@ use super::errors::{self, RespRefusal};
 use super::glob::Glob;
 use super::information;
 use super::operation::operation;
-use super::serve::{ANSWER_BYTES, RespConnection};
+use super::serve::{ANSWER_BYTES, DeferredReply, RespConnection};
 use super::translate::{
     ClientSelection, CommandContext, InfoSection, KillFilter, MultiStep, RespShape,
     client_list_line, parameters,
 };
 use crate::buffer_budget::overloaded;
-use crate::counters::Verdict;
+use crate::counters::{OperationKind, Verdict};
 use base::range::Direction;
 use base::{
     Body, Bound, Call, DirectoryCall, Error, Key, Page, Range, Read, ReadLevel, Reason, Reply,
@@ -26,6 +26,21 @@ const MGET_PART_KEYS: usize = 128;
 const ROWS_COUNTED_MAX: u64 = 100_000;
 
 impl RespConnection {
+    /// Returns a multi-step command to run, unless it is an act that its principal may not do.
+    pub(super) fn defer(&mut self, multi_step: MultiStep) -> Option<DeferredReply> {
+        let node = &self.shared.node;
+        let decided = match multi_step.act() {
+            Some(act) => node.authorize(&self.client.principal, act),
+            None => Ok(()),
+        };
+        if let Err(error) = decided {
+            self.record_outcome(OperationKind::Other, Verdict::Failed(error.kind()));
+            self.fail(&error);
+            return None;
+        }
+        Some(DeferredReply::MultiStep(multi_step))
+    }
+
     /// Runs a multi-step command, and writes exactly one answer. Fails only if the connection does.
     pub(super) async fn run_multi_step(&mut self, multi_step: MultiStep) -> Result<(), ()> {
         match multi_step {
@@ -50,6 +65,7 @@ impl RespConnection {
                 self.registry.counts.reset();
                 self.out.ok();
             }
+            MultiStep::Login(login) => self.login(login).await,
         }
         Ok(())
     }

@@ -4,8 +4,8 @@ use super::client::ClientCounts;
 use super::cursors::Cursors;
 use super::output::Protocol;
 use crate::clock::Clock;
-use crate::connection::Access;
 use crate::idle::Activity;
+use base::access::ListenerRights;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -86,8 +86,8 @@ pub struct ClientInfo {
     pub address: SocketAddr,
     /// Address of the server that the client connected to.
     pub local: SocketAddr,
-    /// Rights of the connection.
-    pub access: Access,
+    /// Rights of the connection while access is off.
+    pub listener: ListenerRights,
     /// Time of the connection's begin in milliseconds since 1970.
     pub since_ms: u64,
     /// Time of the last activity, and the signal that the connection must end.
@@ -106,6 +106,8 @@ pub struct ClientInfo {
 pub struct ConnectionNames {
     /// Name set by `CLIENT SETNAME`.
     pub name: String,
+    /// User that it is logged in as; empty: none.
+    pub user: String,
     /// Name set by `CLIENT SETINFO LIB-NAME`.
     pub library: String,
     /// Version set by `CLIENT SETINFO LIB-VER`.
@@ -150,14 +152,14 @@ impl Registry {
     pub fn add_client(
         &self,
         (address, local): (SocketAddr, SocketAddr),
-        access: Access,
+        listener: ListenerRights,
     ) -> Arc<ClientInfo> {
         let now = self.clock.unix_ms();
         let info = Arc::new(ClientInfo {
             id: self.next_client.fetch_add(1, Relaxed),
             address,
             local,
-            access,
+            listener,
             since_ms: now,
             activity: Arc::new(Activity::new(now)),
             queued: AtomicI64::new(-1),

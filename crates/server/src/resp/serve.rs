@@ -36,7 +36,7 @@ pub(crate) async fn serve(
     let addresses = (connection.stream.peer_addr(), connection.stream.local_addr());
     // Both calls fail only on a dead socket.
     let (Ok(address), Ok(local)) = addresses else { return };
-    let info = registry.add_client((address, local), connection.role.access);
+    let info = registry.add_client((address, local), connection.role.rights());
     let _idle = shared.idle.register(info.activity.clone());
     let ended = pin!(info.activity.clone().wait_for_end_or_shutdown(shutdown));
     RespConnection::new(connection, shared, registry, info).run(ended).await;
@@ -95,13 +95,13 @@ impl RespConnection {
     ) -> RespConnection {
         let idle = shared.live.resp_idle_ms_max();
         RespConnection {
+            flow: Flow::of(connection.role.principal()),
             stream: connection.stream,
             shared,
             registry,
             client: Client::new(info),
             out: Output::default(),
             answer_budget: BufferBudget::default(),
-            flow: Flow::default(),
             lone_requests: 0,
             recent: RecentCommand::default(),
             refused_by_close: false,
@@ -141,6 +141,7 @@ impl RespConnection {
             let mut needed = None;
             let mut requests = 0;
             while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES {
+                self.parser.set_stranger(self.is_stranger());
                 let answered = self.handle_run(PIPELINE_DEPTH_MAX - requests);
                 if answered > 0 {
                     requests += answered;
@@ -245,11 +246,12 @@ impl RespConnection {
         let (bucket, call, shape) = match plan {
             RespPlan::Answered => {
                 self.record_outcome(OperationKind::Other, Verdict::Success);
+                self.end_login_after_reset();
                 return None;
             }
             RespPlan::Call(call, shape) => (self.client.bucket.clone(), call, shape),
             RespPlan::Directory(bucket, call, shape) => (bucket, Call::Directory(call), shape),
-            RespPlan::MultiStep(multi_step) => return Some(DeferredReply::MultiStep(multi_step)),
+            RespPlan::MultiStep(multi_step) => return self.defer(multi_step),
         };
         let operation = operation(&call);
         if self.first_request.is_none() {

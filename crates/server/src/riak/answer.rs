@@ -54,6 +54,7 @@ impl RiakResponse {
             301 => "Moved Permanently",
             304 => "Not Modified",
             400 => "Bad Request",
+            401 => "Unauthorized",
             403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",

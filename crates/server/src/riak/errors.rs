@@ -33,6 +33,8 @@ fn render(error: &Error) -> RiakResponse {
             RiakResponse::text(400, error_line(error))
         }
         Forbidden => RiakResponse::text(403, error_line(error)),
+        Unauthenticated => RiakResponse::text(401, error_line(error))
+            .with_header("WWW-Authenticate", "Basic realm=\"Riak\""),
         AssertionFailed | AlreadyExists => RiakResponse::text(412, ""),
         Changed | Siblings => RiakResponse::text(409, error_line(error)),
         TooManySiblings => RiakResponse::text(503, error_line(error)),

@@ -119,7 +119,7 @@ pub(super) const FAILED_STREAM_DOCUMENT: &[u8] = b"{\"error\":\"timeout\"}";
 pub(super) fn verdict(status: u16) -> Verdict {
     match status {
         0..400 => Verdict::Success,
-        403 => Verdict::Failed(Kind::Denied),
+        401 | 403 => Verdict::Failed(Kind::Denied),
         404 | 409 | 412 => Verdict::Failed(Kind::Conflict),
         400..500 | 501 => Verdict::Failed(Kind::Invalid),
         500 => Verdict::Failed(Kind::Corrupt),

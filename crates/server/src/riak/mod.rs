@@ -16,6 +16,7 @@ mod datatypes;
 mod errors;
 mod frame;
 mod headers;
+mod login;
 mod negotiate;
 mod pages;
 mod parameters;

@@ -16,6 +16,7 @@ use crate::shared::Shared;
 use crate::slow::{self, SlowTarget};
 use crate::writer;
 use base::limits::{ANSWER_WRITE_MS_MAX, VALUE_BYTES_MAX};
+use base::rights::Operate;
 use base::{Body, Error, Reason, Reply, Request};
 use node::{Flow, SubmitResult};
 use std::io;
@@ -42,7 +43,7 @@ pub(crate) async fn serve(
     shutdown: Shutdown,
 ) -> Option<Connection> {
     let Connection { stream, first, role } = connection;
-    let (flow, operation) = (Flow::default(), OperationKind::Other);
+    let (flow, operation) = (Flow::of(role.principal()), OperationKind::Other);
     let (input, budget) = (Input::new(first), BufferBudget::default());
     let mut riak_connection = RiakConnection {
         stream,
@@ -73,7 +74,7 @@ pub(crate) async fn serve(
 }
 
 /// Reason why a connection leaves this front-end.
-enum ConnectionEnd {
+pub(super) enum ConnectionEnd {
     /// The socket is dead or idle, or the server closes.
     Closed,
     /// A refusal, which is sent before the connection ends.
@@ -105,14 +106,14 @@ impl From<HttpReadError> for ConnectionEnd {
     }
 }
 
-struct RiakConnection {
-    stream: Stream,
+pub(super) struct RiakConnection {
+    pub(super) stream: Stream,
     input: Input,
-    role: ListenerRole,
-    shared: Arc<Shared>,
+    pub(super) role: ListenerRole,
+    pub(super) shared: Arc<Shared>,
     counters: Arc<RiakCounters>,
     shutdown: Shutdown,
-    flow: Flow,
+    pub(super) flow: Flow,
     /// Memory of the answer.
     budget: BufferBudget,
     /// Kind of operation that the current request is counted as.
@@ -125,6 +126,7 @@ impl RiakConnection {
         loop {
             let framed = self.read_head().await?;
             frame::check(&framed, &self.shared.access_control)?;
+            self.log_in(&framed.request).await?;
             if framed.expects_continue {
                 self.write(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
             }
@@ -140,7 +142,10 @@ impl RiakConnection {
                 RiakPlan::Statistics => RiakPlan::Answer(statistics::answer(
                     &self.shared,
                     &self.counters,
-                    self.role.access,
+                    self.shared
+                        .node
+                        .authorize(self.flow.principal(), Operate::ShowStatistics)
+                        .is_ok(),
                     request.text("accept"),
                 )),
                 plan => plan,

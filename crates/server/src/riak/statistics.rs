@@ -6,7 +6,6 @@
 use super::answer::{POLICY, RiakResponse};
 use super::counters::RiakCounters;
 use super::negotiate::accept_weight;
-use crate::connection::Access;
 use crate::counters::{Class, ClientProtocol, OperationKind};
 use crate::shared::Shared;
 use base::NodeId;
@@ -81,10 +80,10 @@ pub(super) fn node_name(address: &str) -> String {
 pub(super) fn answer(
     shared: &Shared,
     counters: &RiakCounters,
-    access: Access,
+    is_operator: bool,
     accept: Option<&str>,
 ) -> RiakResponse {
-    let document = document(shared, counters, access);
+    let document = document(shared, counters, is_operator);
     let plain = accept_weight(accept, "text/plain") > accept_weight(accept, "application/json");
     match serde_json::to_string_pretty(&document) {
         Ok(text) if plain => RiakResponse::with_body(200, "text/plain", text),
@@ -92,13 +91,13 @@ pub(super) fn answer(
     }
 }
 
-fn document(shared: &Shared, counters: &RiakCounters, access: Access) -> Value {
+fn document(shared: &Shared, counters: &RiakCounters, is_operator: bool) -> Value {
     let mut fields = Map::new();
     for version in ["riak_kv_version", "riak_core_version", "riak_api_version"] {
         fields.insert(version.into(), VERSION.into());
     }
     fields.insert("storage_backend".into(), "credenza".into());
-    if access == Access::Operator {
+    if is_operator {
         add_cluster(shared, &mut fields);
         add_machine(&mut fields);
     }

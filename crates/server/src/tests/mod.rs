@@ -1,5 +1,6 @@
 //! Test server and tests that several front-ends share.
 
+mod access;
 mod closing;
 mod counted;
 mod dates;

@@ -1,7 +1,8 @@
 //! Test server: a real node behind real front-ends on loopback.
 
 use crate::{FrontEnds, ServerSettings};
-use base::{Reply, Request};
+use base::access::{ApiToken, Grant, Password};
+use base::{AccessCall, BucketName, Call, DirectoryCall, Reply, Request};
 use node::{Node, NodeSettings, SlowEntry, SlowRequest};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -108,7 +109,45 @@ impl TestServer {
     /// Submits a request to the node itself.
     pub fn call(&self, request: Request) -> base::Result<Reply> {
         let node = self.node.as_ref().expect("it runs until it is dropped");
-        self.runtime.block_on(node.handle(request))
+        self.runtime.block_on(node.handle(&base::Principal::Node, request))
+    }
+
+    /// Changes users and roles.
+    fn change_access(&self, call: AccessCall) {
+        let call = Call::Directory(DirectoryCall::Access(call));
+        self.call(Request { bucket: BucketName::default(), call, retry: None }).expect("changed");
+    }
+
+    /// Turns access on, and creates a user with this password and a role with one grant.
+    pub fn turn_access_on(&self, user: &str, password: &str, grant: &str) {
+        let logins = &self.front_ends.as_ref().expect("they are open").shared().logins;
+        let hash = |password: &str| {
+            let password = Password::new(password.as_bytes()).expect("a password");
+            self.runtime.block_on(logins.hash(&password)).expect("hashed")
+        };
+        let (role, grants) = ("tried", vec![Grant::parse(grant).expect("a grant")]);
+        self.change_access(AccessCall::SetRole { name: role.into(), grants });
+        let (name, password) = (user.into(), Some(hash(password)));
+        self.change_access(AccessCall::AddUser { name, password, roles: vec![role.into()] });
+        self.change_access(AccessCall::Init { password: hash("unknown to clients") });
+    }
+
+    /// Creates an API token of a user, with all its roles.
+    pub fn add_api_token(&self, user: &str, token: &ApiToken) {
+        let (user, label, digest) = (user.into(), "ci".into(), token.digest());
+        let (roles, lifetime_ms) = (Vec::new(), None);
+        self.change_access(AccessCall::AddApiToken { digest, user, label, roles, lifetime_ms });
+    }
+
+    /// Revokes the API token of a user.
+    pub fn revoke_api_token(&self, user: &str) {
+        let (user, label) = (user.into(), "ci".into());
+        self.change_access(AccessCall::RevokeApiToken { user, label });
+    }
+
+    /// Returns the number of passwords that were verified.
+    pub fn verifications(&self) -> u64 {
+        self.front_ends.as_ref().expect("they are open").shared().logins.verifications()
     }
 
     /// Returns a metric of the node.

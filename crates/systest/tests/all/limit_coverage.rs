@@ -26,6 +26,8 @@ const UPDATE: &[&str] = &[
 ];
 const SLOW: &[&str] = &["slow_clients_are_closed_at_timeouts_and_normal_clients_are_served"];
 const TOKENS: &[&str] = &["weak_or_malformed_join_token_is_rejected"];
+const USERS: Coverage = By(&["invalid_changes_of_users_roles_and_tokens_are_refused"]);
+const USER_COUNTS: Coverage = By(&["counts_of_users_roles_and_tokens_are_bounded_exactly"]);
 const UNDECIDED: &str = "update_beyond_undecided_count_limit_is_refused";
 const BYTES: &str = "update_beyond_undecided_bytes_limit_is_refused";
 const CURSORS: Coverage = By(&["cursor_table_evicts_oldest_beyond_entry_and_byte_limits"]);
@@ -92,6 +94,13 @@ const LIMITS: &[(&str, Coverage)] = &[
     ("JOIN_TOKEN_MS_DEFAULT", By(&["join_token_has_no_expiry_only_if_standing_is_true"])),
     ("JOIN_TOKEN_MS_MAX", By(&["join_token_has_no_expiry_only_if_standing_is_true"])),
     ("JOIN_TOKENS_MAX", By(&["join_tokens_expire_and_are_bounded_in_number"])),
+    ("PASSWORD_BYTES_MAX", By(&["password_is_one_to_1024_bytes"])),
+    ("USERS_MAX", USER_COUNTS),
+    ("ROLES_MAX", USER_COUNTS),
+    ("GRANTS_PER_ROLE_MAX", USERS),
+    ("ROLES_PER_USER_MAX", USERS),
+    ("API_TOKENS_MAX", USER_COUNTS),
+    ("API_TOKEN_MS_MAX", USERS),
     (
         "MENDED_VALUES_MAX",
         Not("a member's own, no client reaches it: what lost more comes back as another node"),

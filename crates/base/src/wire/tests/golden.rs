@@ -7,8 +7,8 @@ use super::examples::{
     secret_calls, token_calls, updates,
 };
 use super::{
-    answer_bytes, available, counted, error_bytes, level, reply_bytes, request, request_bytes,
-    ring, update_request,
+    access, answer_bytes, available, counted, error_bytes, level, reply_bytes, request,
+    request_bytes, ring, update_request,
 };
 use crate::wire::read_answer;
 use crate::{Body, Call, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
@@ -56,6 +56,7 @@ fn version_1_wire_bytes_match_golden_file() {
     let (later_reasons, latest_reasons) = later_reasons.split_at(4);
     let (latest_reasons, newest_reasons) = latest_reasons.split_at(1);
     let (newest_reasons, split_reasons) = newest_reasons.split_at(1);
+    let (split_reasons, access_reasons) = split_reasons.split_at(5);
     write_reasons(&mut text, later_reasons);
     write_later(&mut text, drop_group_calls(), Vec::new());
     write_reasons(&mut text, latest_reasons);
@@ -71,6 +72,9 @@ fn version_1_wire_bytes_match_golden_file() {
     write_reasons(&mut text, split_reasons);
     write_later(&mut text, Vec::new(), counted::bodies(&data));
     write_later(&mut text, level::calls(&data), level::bodies(&data));
+    write_later(&mut text, access::calls(&data), Vec::new());
+    write_reasons(&mut text, access_reasons);
+    access::write_principals(&mut text);
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }

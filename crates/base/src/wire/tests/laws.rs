@@ -6,7 +6,7 @@ use super::examples::{
     place_bodies, place_calls, secret_bodies, secret_calls, token_calls,
 };
 use super::{
-    answer_bytes, available, counted, error_bytes, level, reply_bytes, request_bytes, ring,
+    access, answer_bytes, available, counted, error_bytes, level, reply_bytes, request_bytes, ring,
 };
 use crate::wire::read_answer;
 use crate::{BucketName, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
@@ -55,6 +55,7 @@ fn requests() -> impl Strategy<Value = Request> {
             calls.extend(token_calls(&data));
             calls.extend(secret_calls());
             calls.extend(level::calls(&data));
+            calls.extend(access::calls(&data));
             let call = calls.swap_remove(at.index(calls.len()));
             let retry =
                 retry.map(|(session, number)| RetryId { session: SessionId(session), number });

@@ -1,5 +1,6 @@
 //! Requests, replies and errors as bytes: laws, limits and golden bytes.
 
+mod access;
 mod available;
 mod counted;
 mod examples;

@@ -72,7 +72,7 @@ async fn forwarded_request_returns_master_answer_without_retry() {
 async fn forward_declined_by_older_master_is_resent_without_version() {
     let update = crate::tests::request(base::Call::Update(crate::tests::set("k", "v")));
     let unversioned = || {
-        let payload = message::write(LogIndex(1), &update).expect("small");
+        let payload = message::write(LogIndex(1), None, &update).expect("small");
         ForwardedRequest { payload, ..forwarded(RetryKind::Never) }
     };
     let script = Script::of([(2, Reaction::Decline), (2, Reaction::Answer(Ok(done())))]);

@@ -9,21 +9,24 @@ use transport::CallKind;
 #[test]
 fn forwarded_request_round_trips_with_directory_index() {
     let written_request = request(Call::Update(set("k", "v")));
-    let written = message::write(LogIndex(77), &written_request).expect("small");
+    let written = message::write(LogIndex(77), None, &written_request).expect("small");
     assert_eq!(written[0], CallKind::RequestForVersion.byte());
-    assert_eq!(message::read(&written), Ok((LogIndex(77), written_request.clone())));
+    assert_eq!(message::read(&written), Ok((LogIndex(77), None, written_request.clone())));
     // As a node of an older version writes and reads it.
     let plain = message::without_version(&written);
     assert_eq!((plain[0], &plain[1..]), (CallKind::Request.byte(), &written[1..]));
-    assert_eq!(message::read(&plain), Ok((LogIndex(77), written_request)));
+    assert_eq!(message::read(&plain), Ok((LogIndex(77), None, written_request)));
     let read = request(Call::Read(base::Read::KeyCount, base::ReadLevel::Dirty));
-    assert_eq!(message::write(LogIndex(77), &read).expect("small")[0], CallKind::Request.byte());
+    assert_eq!(
+        message::write(LogIndex(77), None, &read).expect("small")[0],
+        CallKind::Request.byte()
+    );
 }
 
 #[test]
 fn forwarded_request_of_wrong_length_or_kind_is_rejected() {
     let written =
-        message::write(LogIndex(1), &request(Call::Update(set("k", "v")))).expect("small");
+        message::write(LogIndex(1), None, &request(Call::Update(set("k", "v")))).expect("small");
     for end in 0..written.len() {
         assert!(message::read(&written.slice(..end)).is_err(), "cut at {end}");
     }
@@ -38,7 +41,7 @@ fn forwarded_request_of_wrong_length_or_kind_is_rejected() {
 #[test]
 fn answer_carries_row_version_only_if_requested() {
     let written_request =
-        message::write(LogIndex(1), &request(Call::Update(set("k", "v")))).expect("small");
+        message::write(LogIndex(1), None, &request(Call::Update(set("k", "v")))).expect("small");
     let plain = message::without_version(&written_request);
     let reply = |version| {
         let body = base::Body::Updated(base::Outcome::Done);
@@ -77,11 +80,12 @@ fn answer_carries_row_version_only_if_requested() {
 fn oversized_request_is_refused_before_forwarding() {
     let changes = vec![("ttl".to_string(), "1".to_string()); base::limits::CHANGES_MAX + 1];
     let written_request = request(Call::Directory(DirectoryCall::CreateBucket(changes)));
-    let refused = message::write(LogIndex(0), &written_request).expect_err("too many changes");
+    let refused =
+        message::write(LogIndex(0), None, &written_request).expect_err("too many changes");
     assert_eq!(refused.reason, Reason::TooLarge);
     let value = "v".repeat(message::BYTES_MAX);
     let written_request = request(Call::Update(set("k", &value)));
-    let refused = message::write(LogIndex(0), &written_request).expect_err("too large");
+    let refused = message::write(LogIndex(0), None, &written_request).expect_err("too large");
     assert_eq!(refused.reason, Reason::TooLarge);
     assert!(refused.detail.len() < 1_000 && bytes("k").len() == 1);
 }

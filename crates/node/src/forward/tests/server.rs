@@ -4,11 +4,12 @@ use super::fakes::{NullReceiver, bridge};
 use crate::Node;
 use crate::forward::{message, on_forwarded_request};
 use crate::route::Router;
+use crate::tests::access::{check_matrix, with_access};
 use crate::tests::{Place, bytes, get, request, set};
 use base::limits::{FORWARDED_BYTES_MAX, FORWARDED_MAX, KEY_BYTES_MAX};
 use base::{
-    Body, Call, DirectoryCall, GroupId, LogIndex, NodeId, Outcome, Read, ReadLevel, Reason, Reply,
-    Request, Result, Update,
+    Body, Call, DirectoryCall, GroupId, LogIndex, NodeId, Outcome, Principal, Read, ReadLevel,
+    Reason, Reply, Request, Result, Update,
 };
 use bytes::Bytes;
 use std::future::Future;
@@ -43,14 +44,24 @@ impl Receiver for ToRouter {
 /// Starts a node, and returns it with another node's connection to it.
 async fn node_and_peers(place: &Place) -> (Node, Peers) {
     let node = place.start().await;
-    let receiver = Arc::new(ToRouter(Arc::downgrade(&node.router)));
-    let (peers, master) = bridge(Arc::new(NullReceiver), receiver);
-    assert!(node.cluster.links.peers.set(master).is_ok(), "it had none");
+    let peers = peers_of(&node);
     (node, peers)
 }
 
+/// Returns another node's connection to a node.
+fn peers_of(node: &Node) -> Peers {
+    let receiver = Arc::new(ToRouter(Arc::downgrade(&node.router)));
+    let (peers, master) = bridge(Arc::new(NullReceiver), receiver);
+    assert!(node.cluster.links.peers.set(master).is_ok(), "it had none");
+    peers
+}
+
 async fn ask(peers: &Peers, request: &Request) -> Result<Reply> {
-    let sent = message::write(LogIndex(0), request).expect("small");
+    ask_for(peers, None, request).await
+}
+
+async fn ask_for(peers: &Peers, principal: Option<&Principal>, request: &Request) -> Result<Reply> {
+    let sent = message::write(LogIndex(0), principal, request).expect("small");
     let answer = peers.call(MASTER, GroupId(1), sent.clone(), LONG).await.expect("it is answered");
     message::read_answer_to(&sent, answer).expect("it is an answer")
 }
@@ -133,9 +144,9 @@ async fn forwarded_get_at_once_waits_for_directory_and_counts_against_the_bound(
     ask(&peers, &request(Call::Update(set("k", "1")))).await.expect("written");
     let get = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent));
     let ahead = LogIndex(node.router.directory.group.applied.index().0 + 10);
-    let sent = message::write(ahead, &get).expect("small");
+    let sent = message::write(ahead, None, &get).expect("small");
     assert!(poll_once(peers.call(MASTER, GroupId(1), sent, LONG)).is_pending());
-    let elsewhere = message::write(LogIndex(0), &get).expect("small");
+    let elsewhere = message::write(LogIndex(0), None, &get).expect("small");
     let answer = peers.call(MASTER, GroupId(7), elsewhere.clone(), LONG).await.expect("answered");
     let reply = message::read_answer_to(&elsewhere, answer).expect("readable");
     assert_eq!(reply.map_err(|error| error.reason), Err(Reason::Moved));
@@ -154,7 +165,8 @@ async fn forwarded_get_at_once_waits_for_directory_and_counts_against_the_bound(
 async fn malformed_forwarded_request_is_declined_without_effect() {
     let place = Place::new();
     let (node, peers) = node_and_peers(&place).await;
-    let good = message::write(LogIndex(0), &request(Call::Update(set("k", "v")))).expect("small");
+    let good =
+        message::write(LogIndex(0), None, &request(Call::Update(set("k", "v")))).expect("small");
     let mut hostile: Vec<Bytes> =
         vec![Bytes::new(), Bytes::copy_from_slice(&[CallKind::Request.byte()])];
     hostile.extend((0..good.len()).map(|end| good.slice(..end)));
@@ -179,7 +191,7 @@ async fn request_from_older_node_is_answered_without_version() {
     let place = Place::new();
     let (node, peers) = node_and_peers(&place).await;
     let message_bytes =
-        message::write(LogIndex(0), &request(Call::Update(set("k", "v")))).expect("small");
+        message::write(LogIndex(0), None, &request(Call::Update(set("k", "v")))).expect("small");
     let plain = message::without_version(&message_bytes);
     let answer = peers.call(MASTER, GroupId(1), plain, LONG).await.expect("it is answered");
     let reply = base::wire::read_answer(&answer).expect("an answer").expect("written");
@@ -212,7 +224,7 @@ async fn forwarded_request_waits_for_directory_index_of_its_sender() {
     // Beyond all entries that a node writes into its directory when it starts.
     let needed_index = LogIndex(directory.index().0 + 10);
     let message_bytes =
-        message::write(needed_index, &request(Call::Update(set("k", "1")))).expect("small");
+        message::write(needed_index, None, &request(Call::Update(set("k", "1")))).expect("small");
     let answer = peers.call(MASTER, GroupId(1), message_bytes, LONG);
     tokio::pin!(answer);
     for _ in 0..100 {
@@ -224,7 +236,7 @@ async fn forwarded_request_waits_for_directory_index_of_its_sender() {
     }
     while directory.index() < needed_index {
         let clear = request(Call::Directory(DirectoryCall::ClearBucket));
-        node.handle(clear).await.expect("cleared");
+        node.handle(&base::Principal::Node, clear).await.expect("cleared");
     }
     assert!(answer.await.is_ok());
     assert_eq!(get(&node, "k").await, Some(bytes("1")), "it went into the cleared bucket");
@@ -237,7 +249,7 @@ async fn forwarded_requests_in_progress_are_bounded_by_count_and_bytes() {
     let (node, peers) = node_and_peers(&place).await;
     let incoming = &node.router.incoming;
     let read = request(Call::Read(Read::KeyCount, ReadLevel::Consistent));
-    let message_bytes = message::write(LogIndex(0), &read).expect("small");
+    let message_bytes = message::write(LogIndex(0), None, &read).expect("small");
     let mut permits: Vec<_> =
         (0..FORWARDED_MAX).map(|_| incoming.admit(1).expect("a permit")).collect();
     let answer = peers.call(MASTER, GroupId(1), message_bytes, LONG).await;
@@ -258,8 +270,8 @@ async fn request_ahead_of_a_former_masters_directory_is_refused_as_not_master() 
     let place = Place::new();
     let (node, peers) = node_and_peers(&place).await;
     let unreached_index = LogIndex(1_000_000);
-    let sent =
-        message::write(unreached_index, &request(Call::Update(set("k", "v")))).expect("small");
+    let sent = message::write(unreached_index, None, &request(Call::Update(set("k", "v"))))
+        .expect("small");
     let answer = peers.call(MASTER, GroupId(1), sent.clone(), LONG);
     let successor = async {
         tokio::task::yield_now().await;
@@ -270,5 +282,20 @@ async fn request_ahead_of_a_former_masters_directory_is_refused_as_not_master() 
     let answer = tokio::time::timeout(within, both).await.expect("not held until the disk answers");
     let reply = message::read_answer_to(&sent, answer.expect("it is answered")).expect("readable");
     assert_eq!(reply.map_err(|error| error.reason), Err(Reason::NotMaster));
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn forwarded_request_is_decided_again_for_its_principal() {
+    let place = Place::new();
+    let (node, user) = with_access(&place).await;
+    let peers = peers_of(&node);
+    // A sender that does not know yet that access is on names nobody.
+    let read = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent));
+    let refused = ask(&peers, &read).await.expect_err("nobody asks");
+    assert_eq!(refused.reason, Reason::StaleReplica);
+    let answer = ask_for(&peers, Some(&Principal::Node), &read).await;
+    answer.expect("a node may ask for itself");
+    check_matrix(&node, async |request| ask_for(&peers, Some(&user), request).await).await;
     node.stop().await.expect("it stops");
 }

@@ -85,7 +85,7 @@ async fn invalid_batch_changes_nothing_and_late_failure_keeps_earlier_steps() {
     let call = sequence(vec![set("a", "1"), set("b", "2")], SequenceMode::Batch);
     let retry = Some(RetryId { session: SessionId(1), number: 1 });
     assert_refused(
-        node.handle(Request { bucket: bucket(), call, retry }).await,
+        node.handle(&base::Principal::Node, Request { bucket: bucket(), call, retry }).await,
         Reason::NotSupported,
     );
     assert_eq!(get(&node, "a").await, Ok(None));

@@ -195,7 +195,7 @@ async fn plain_calls_are_served_and_unsupported_calls_are_refused() {
     }
     let retry = Some(RetryId { session: SessionId(1), number: 1 });
     let named = base::Request { bucket: bucket(), call: Call::Update(set("k", "v")), retry };
-    assert_refused(node.handle(named).await, Reason::NotSupported);
+    assert_refused(node.handle(&base::Principal::Node, named).await, Reason::NotSupported);
     // A consistent bucket has one value, and nothing on the ring.
     let consistent = BucketName::default();
     let stored = ask(&node, &consistent, Call::Available(store_call("k", "v", None))).await;

@@ -73,7 +73,11 @@ impl Client {
             tokio::time::sleep(PAUSE).await;
             return Err(base::Error::new(base::Reason::ShuttingDown, "no node runs"));
         };
-        node.handle(Request { bucket: self.bucket.clone(), retry, ..request(call) }).await
+        node.handle(
+            &base::Principal::Node,
+            Request { bucket: self.bucket.clone(), retry, ..request(call) },
+        )
+        .await
     }
 
     /// Repeats a call until there is an answer; only for repeatable calls.

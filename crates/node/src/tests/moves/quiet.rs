@@ -46,7 +46,7 @@ async fn attempt(
     let call = Call::Update(Update::Add { key: bytes("sum"), delta: 1 });
     let retry = Some(RetryId { session, number });
     let request = Request { bucket: bucket.clone(), call, retry };
-    cluster.node(0).handle(request).await.map(|reply| reply.body)
+    cluster.node(0).handle(&base::Principal::Node, request).await.map(|reply| reply.body)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -140,7 +140,10 @@ async fn session_moves_only_with_its_bucket_and_remains_bound() {
     let other = Call::Update(Update::Add { key: bytes("sum"), delta: 2 });
     let retry = Some(RetryId { session: goes, number: 1 });
     let request = Request { bucket: bucket.clone(), call: other, retry };
-    assert_eq!(reason(cluster.node(0).handle(request).await), Reason::RetryMismatch);
+    assert_eq!(
+        reason(cluster.node(0).handle(&base::Principal::Node, request).await),
+        Reason::RetryMismatch
+    );
     assert_eq!(attempt(&cluster, &bucket, goes, 1).await, Ok(first), "it was applied once");
     attempt(&cluster, &name("default"), stays, 1).await.expect("it stayed with its bucket");
     directory(&cluster, &bucket, DirectoryCall::ClearBucket).await.expect("cleared");

@@ -170,7 +170,7 @@ pub(super) async fn ask(
 ) -> Option<Result<Reply>> {
     let (sender, answer) = tokio::sync::oneshot::channel();
     Scheduler::current().spawn(Some(nth), async move {
-        let submitted = node.router.submit(&mut Flow::default(), request);
+        let submitted = node.router.submit(&mut Flow::of(base::Principal::Node), request);
         let _ = sender.send(node.router.wait_reply(submitted).await);
     });
     world::timeout(Duration::from_millis(timeout_ms), answer).await?.ok()

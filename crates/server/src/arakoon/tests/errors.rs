@@ -31,6 +31,7 @@ fn error_reason_maps_to_code_message_and_connection_state() {
         (Reason::RequestExpired, "ff request_expired: k | stays"),
         (Reason::RetryMismatch, "ff retry_mismatch: k | stays"),
         (Reason::Forbidden, "ff forbidden: k | stays"),
+        (Reason::Unauthenticated, "ff unauthenticated: k | stays"),
         (Reason::NotFound, "05 k | stays"),
         (Reason::AssertionFailed, "07 k | stays"),
         (Reason::AlreadyExists, "ff already_exists: k | stays"),

@@ -15,6 +15,7 @@ use super::nursery;
 use super::values::{Malformed, ValueReader, Wire};
 use base::range::{Direction, Extent};
 use base::request::{Expiry, OnMissing, SequenceMode};
+use base::rights::Operate;
 use base::{Bound, Call, LogIndex, Range, Read, ReadLevel, RowContent, Update, limits};
 use bytes::Bytes;
 
@@ -51,6 +52,23 @@ pub enum ClusterQuery {
     /// Command that only slaves execute. On a slave it succeeds (`None`) or is refused with this
     /// answer; a master always refuses it.
     SlaveCommand(Option<ArakoonRefusal>),
+}
+
+impl ClusterQuery {
+    /// Returns the act of operators that the query is. `None`: whoever may enter the bucket may
+    /// ask.
+    pub fn act(&self) -> Option<Operate> {
+        match self {
+            ClusterQuery::Statistics => Some(Operate::ShowStatistics),
+            ClusterQuery::DropMaster => Some(Operate::TransferMaster),
+            ClusterQuery::WhoMaster
+            | ClusterQuery::State
+            | ClusterQuery::Txid
+            | ClusterQuery::Progress
+            | ClusterQuery::NurseryConfiguration
+            | ClusterQuery::SlaveCommand(_) => None,
+        }
+    }
 }
 
 /// Way in which a command is carried out.

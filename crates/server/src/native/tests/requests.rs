@@ -179,6 +179,8 @@ fn directory_request(bucket: &BucketName, call: &DirectoryCall) -> SentRequest {
         DirectoryCall::ResetBucket => SentRequest::new("DELETE", bucket_path + "/properties"),
         // Only nodes make this call; clients have no route for it.
         DirectoryCall::StepMove { .. } => SentRequest::new("POST", bucket_path + "/move/step"),
+        // Clients send passwords; only nodes send their hashes.
+        DirectoryCall::Access(_) => SentRequest::new("POST", "/v1/access"),
     }
 }
 

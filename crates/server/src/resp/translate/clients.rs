@@ -32,6 +32,8 @@ pub struct KillFilter {
     pub address: Option<String>,
     /// Address that the client connected to, `ip:port`.
     pub local: Option<String>,
+    /// User that the connection is logged in as; `default`: none.
+    pub user: Option<String>,
     /// True if the named type of clients does not exist here, so that nothing matches.
     pub matches_none: bool,
     /// Id of the connection to spare, which sent the command. `None`: none is spared.
@@ -50,6 +52,10 @@ impl KillFilter {
             && self.id.is_none_or(|id| id == info.id)
             && has_value(&self.address, &|| info.address.to_string())
             && has_value(&self.local, &|| info.local.to_string())
+            && has_value(&self.user, &|| match &info.names().user {
+                user if user.is_empty() => "default".into(),
+                user => user.clone(),
+            })
             && self.excluded_id.is_none_or(|excluded_id| excluded_id != info.id)
     }
 }
@@ -161,11 +167,7 @@ pub fn kill(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
             "ADDR" => kill.address = Some(args.text(at + 1)?.into()),
             "LADDR" => kill.local = Some(args.text(at + 1)?.into()),
             "TYPE" => kill.matches_none = !is_normal(args, at + 1)?,
-            "USER" if args.get(at + 1) == b"default" => {}
-            "USER" => {
-                let name = base::codec::printable(args.get(at + 1));
-                return Err(RespRefusal::from_text(format!("ERR No such user '{name}'")));
-            }
+            "USER" => kill.user = Some(args.text(at + 1)?.into()),
             "SKIPME" if args.is(at + 1, "yes") => kill.excluded_id = Some(ctx.client.info.id),
             "SKIPME" if args.is(at + 1, "no") => kill.excluded_id = None,
             _ => return Err(errors::SYNTAX),
@@ -233,7 +235,8 @@ pub fn help(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
         "GETNAME, SETNAME <name>, SETINFO LIB-NAME|LIB-VER <text>: name and library of this \
          connection.",
         "ID, INFO, LIST [TYPE <type> | ID <id> ...]: describes connections.",
-        "KILL <ip:port> | [ID <id>] [ADDR|LADDR <ip:port>] [SKIPME yes|no]: closes connections.",
+        "KILL <ip:port> | [ID <id>] [USER <user>] [ADDR|LADDR <ip:port>] [SKIPME yes|no]: closes \
+         connections.",
         "REPLY ON|OFF|SKIP: selects whether commands are answered.",
         "NO-EVICT ON|OFF, NO-TOUCH ON|OFF, TRACKING OFF, UNPAUSE: accepted without effect.",
     ])
@@ -246,7 +249,7 @@ pub fn client_list_line(info: &ClientInfo, now_ms: u64) -> String {
     format!(
         "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 \
          multi={} watch={} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
-         omem=0 tot-mem=0 events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={} \
+         omem=0 tot-mem=0 events=r cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={} \
          bucket={}\n",
         info.id,
         info.address,
@@ -258,6 +261,7 @@ pub fn client_list_line(info: &ClientInfo, now_ms: u64) -> String {
         info.queued.load(Relaxed),
         info.watched.load(Relaxed),
         if names.command.is_empty() { "NULL" } else { names.command },
+        if names.user.is_empty() { "default" } else { &names.user },
         info.protocol.load(Relaxed),
         names.library,
         names.library_version,

@@ -1,9 +1,11 @@
 //! Commands on the connection itself: `HELLO`, `PING`, `SELECT`, `QUIT`.
 
-use super::{CommandContext, RespPlan, TranslateResult};
+use super::{CommandContext, MultiStep, RespPlan, TranslateResult};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Args;
 use crate::resp::output::Protocol;
+use base::access::Password;
+use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Version of Redis whose commands and answers this front-end follows.
@@ -50,14 +52,48 @@ pub fn select(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult 
     Ok(RespPlan::Answered)
 }
 
-/// Returns the refusal of a user's credentials. There are no users yet, and a client that was told
-/// `OK` would believe that its password protects something. Redis without a password accepts any
-/// for the user `default`.
-fn no_such_user(user: &[u8]) -> RespRefusal {
-    match user {
-        b"default" => NO_PASSWORD,
-        _ => RespRefusal::new("WRONGPASS invalid username-password pair or user is disabled."),
+/// Command that logs in, and what follows it.
+#[derive(Debug)]
+pub struct LoginCommand {
+    /// Name and password of the user.
+    pub credentials: Credentials,
+    /// Protocol and name of the connection that `HELLO` sets afterwards. `None`: it was `AUTH`.
+    pub hello: Option<(Protocol, Option<String>)>,
+}
+
+/// Name and password that a client presents.
+pub struct Credentials {
+    /// The name as it was sent.
+    pub user: Vec<u8>,
+    /// The password.
+    pub password: Password,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials")
     }
+}
+
+/// User that a password without a name belongs to.
+const DEFAULT_USER: &[u8] = b"default";
+
+/// Returns the credentials of two arguments. While access is off they are refused: a client that
+/// was told `OK` would believe that its password protects something. Redis without a password
+/// accepts any for the user `default`.
+fn credentials(
+    user: &[u8],
+    password: &[u8],
+    ctx: &CommandContext<'_>,
+) -> Result<Credentials, RespRefusal> {
+    if !ctx.shared.node.is_access_on() {
+        return Err(match user {
+            DEFAULT_USER => NO_PASSWORD,
+            _ => errors::WRONG_PASSWORD,
+        });
+    }
+    let password = Password::new(password).map_err(|_| errors::WRONG_PASSWORD)?;
+    Ok(Credentials { user: user.to_vec(), password })
 }
 
 /// Refusal of a password for the user `default`, in Redis' words: its clients know them.
@@ -66,17 +102,32 @@ const NO_PASSWORD: RespRefusal = RespRefusal::new(
      sure your configuration is correct?",
 );
 
-pub fn auth(args: &Args<'_>, _: &mut CommandContext<'_>) -> TranslateResult {
-    Err(match args.len() {
-        2 => NO_PASSWORD,
-        3 => no_such_user(args.get(1)),
-        _ => errors::SYNTAX,
-    })
+pub fn auth(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let (user, password) = match args.len() {
+        2 => (DEFAULT_USER, args.get(1)),
+        3 => (args.get(1), args.get(2)),
+        _ => return Err(errors::SYNTAX),
+    };
+    let credentials = credentials(user, password, ctx)?;
+    Ok(RespPlan::MultiStep(MultiStep::Login(LoginCommand { credentials, hello: None })))
+}
+
+pub fn acl_whoami(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    let user = ctx.client.principal.user().unwrap_or("default").to_string();
+    ctx.out.text(user);
+    Ok(RespPlan::Answered)
+}
+
+pub fn acl_help(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    ctx.help(&[
+        "ACL <subcommand>. Subcommands are:",
+        "WHOAMI: the user that this connection is logged in as. `credenza user` manages users.",
+    ])
 }
 
 pub fn hello(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
     let mut protocol = ctx.out.protocol;
-    let mut name = None;
+    let (mut name, mut login) = (None, None);
     if args.len() > 1 {
         protocol = match base::codec::decimal(args.get(1)) {
             Some(2) => Protocol::Two,
@@ -93,7 +144,8 @@ pub fn hello(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
     while at < args.len() {
         let remaining = args.len() - at - 1;
         if args.is(at, "AUTH") && remaining >= 2 {
-            return Err(no_such_user(args.get(at + 1)));
+            login = Some(credentials(args.get(at + 1), args.get(at + 2), ctx)?);
+            at += 3;
         } else if args.is(at, "SETNAME") && remaining >= 1 {
             name = Some(super::clients::parse_name(args.get(at + 1))?);
             at += 2;
@@ -104,13 +156,29 @@ pub fn hello(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
             )));
         }
     }
+    if let Some(credentials) = login {
+        let hello = Some((protocol, name));
+        return Ok(RespPlan::MultiStep(MultiStep::Login(LoginCommand { credentials, hello })));
+    }
+    if ctx.requires_login() {
+        return Err(RespRefusal::new(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+             select the RESP protocol version at the same time",
+        ));
+    }
+    greet(protocol, name, ctx);
+    Ok(RespPlan::Answered)
+}
+
+/// Sets what `HELLO` selects, and answers it.
+pub fn greet(protocol: Protocol, name: Option<String>, ctx: &mut CommandContext<'_>) {
     if let Some(name) = name {
         ctx.client.info.names().name = name;
     }
     ctx.out.protocol = protocol;
     ctx.client.info.protocol.store(protocol.number() as u8, Relaxed);
     write_hello(ctx);
-    Ok(RespPlan::Answered)
 }
 
 fn write_hello(ctx: &mut CommandContext<'_>) {
@@ -134,6 +202,7 @@ fn write_hello(ctx: &mut CommandContext<'_>) {
 
 pub fn reset(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
     ctx.client.reset();
+    ctx.client.has_reset = true;
     ctx.out.protocol = Protocol::Two;
     let info = &ctx.client.info;
     info.protocol.store(Protocol::Two.number() as u8, Relaxed);

@@ -34,7 +34,7 @@ mod unserved;
 
 pub use clients::{ClientSelection, KillFilter, client_list_line};
 pub use configuration::parameters;
-pub use connection::REDIS_VERSION;
+pub use connection::{LoginCommand, REDIS_VERSION, greet};
 pub use keys::{Scan, scan_range};
 pub use recent::RecentCommand;
 pub use server::InfoSection;
@@ -48,7 +48,7 @@ use super::glob::Glob;
 use super::output::Output;
 use crate::Shared;
 use crate::clock::Clock;
-use crate::connection::Access;
+use base::rights::Operate;
 use base::{BucketName, Call, DirectoryCall, Key, Read, Update};
 
 /// Way in which a command is carried out.
@@ -87,6 +87,31 @@ pub enum MultiStep {
     Role,
     /// `CONFIG RESETSTAT`: resets the counts.
     ResetCounts,
+    /// `AUTH`, and `HELLO` with `AUTH`: logs in.
+    Login(LoginCommand),
+}
+
+impl MultiStep {
+    /// Returns the act of operators that the command is. `None`: it is none, or it asks by requests
+    /// that are decided one by one.
+    pub fn act(&self) -> Option<Operate> {
+        match self {
+            MultiStep::List(ClientSelection::Caller(_) | ClientSelection::Empty) => None,
+            MultiStep::List(ClientSelection::All | ClientSelection::Ids(_)) => {
+                Some(Operate::ListClients)
+            }
+            MultiStep::Kill(_) => Some(Operate::EndClients),
+            MultiStep::ResetCounts => Some(Operate::ResetCounts),
+            MultiStep::Keys(_)
+            | MultiStep::Scan(_)
+            | MultiStep::RandomKey
+            | MultiStep::Values(_)
+            | MultiStep::Info(_)
+            | MultiStep::Configuration(_)
+            | MultiStep::Role
+            | MultiStep::Login(_) => None,
+        }
+    }
 }
 
 /// Plan of a command, or its refusal.
@@ -109,6 +134,12 @@ pub struct CommandContext<'a> {
 }
 
 impl CommandContext<'_> {
+    /// Returns true if the client must log in before it may do anything else.
+    #[inline]
+    pub fn requires_login(&self) -> bool {
+        self.shared.node.is_access_on() && self.client.principal.user().is_none()
+    }
+
     /// Writes an error of the front-end.
     pub fn refuse(&mut self, refusal: &RespRefusal) {
         self.client.counts.errors += 1;
@@ -173,8 +204,8 @@ fn run_or_queue(
     args: &Args<'_>,
     ctx: &mut CommandContext<'_>,
 ) -> TranslateResult {
-    if command.flags.has(Flags::OPERATORS) && ctx.client.info.access == Access::Client {
-        return Err(errors::OPERATORS_ONLY);
+    if !command.flags.has(Flags::NO_AUTH) && ctx.requires_login() {
+        return Err(errors::NO_AUTH);
     }
     if ctx.client.transaction.is_some() && !command.flags.has(Flags::IMMEDIATE) {
         return transaction::queue(command, args, ctx);

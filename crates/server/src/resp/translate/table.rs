@@ -45,15 +45,15 @@ const NO_MULTI: u16 = 1 << 5;
 const IMMEDIATE: u16 = 1 << 6;
 const HIDDEN: u16 = 1 << 7;
 const ALWAYS: u16 = 1 << 8;
-const OPERATORS: u16 = 1 << 9;
+const NO_AUTH: u16 = 1 << 9;
 
 impl Flags {
     /// Not allowed in a transaction.
     pub const NO_MULTI: u16 = NO_MULTI;
     /// Runs at once, even in a transaction.
     pub const IMMEDIATE: u16 = IMMEDIATE;
-    /// Shows or changes what is not the client's own: refused to all but operators.
-    pub const OPERATORS: u16 = OPERATORS;
+    /// Allowed before the client has logged in.
+    pub const NO_AUTH: u16 = NO_AUTH;
 
     /// Returns true if this flag is set.
     #[inline]
@@ -180,14 +180,15 @@ const MEMORY: &[Command] = &[
 const CONNECTION: &[Command] = &[
     command("ping", -1, ALWAYS | FAST, NO_KEY, connection::ping),
     command("echo", 2, ALWAYS | FAST, NO_KEY, connection::echo),
-    command("quit", -1, ALWAYS | FAST | IMMEDIATE, NO_KEY, connection::quit),
+    command("quit", -1, NO_AUTH | ALWAYS | FAST | IMMEDIATE, NO_KEY, connection::quit),
     command("select", 2, ALWAYS | FAST | NO_MULTI, NO_KEY, connection::select),
-    command("auth", -2, ALWAYS | FAST, NO_KEY, connection::auth),
-    command("hello", -1, ALWAYS | FAST | NO_MULTI, NO_KEY, connection::hello),
-    command("reset", 1, ALWAYS | FAST | IMMEDIATE, NO_KEY, connection::reset),
+    command("auth", -2, NO_AUTH | ALWAYS | FAST | NO_MULTI, NO_KEY, connection::auth),
+    command("hello", -1, NO_AUTH | ALWAYS | FAST | NO_MULTI, NO_KEY, connection::hello),
+    command("reset", 1, NO_AUTH | ALWAYS | FAST | IMMEDIATE, NO_KEY, connection::reset),
     container("client", -2, clients::help, CLIENT),
-    command("post", -1, HIDDEN | IMMEDIATE, NO_KEY, connection::http),
-    command("host:", -1, HIDDEN | IMMEDIATE, NO_KEY, connection::http),
+    container("acl", -2, connection::acl_help, ACL),
+    command("post", -1, NO_AUTH | HIDDEN | IMMEDIATE, NO_KEY, connection::http),
+    command("host:", -1, NO_AUTH | HIDDEN | IMMEDIATE, NO_KEY, connection::http),
     command("multi", 1, ALWAYS | FAST | IMMEDIATE, NO_KEY, transaction::multi),
     command("exec", 1, ALWAYS | IMMEDIATE, NO_KEY, transaction::exec),
     command("discard", 1, ALWAYS | FAST | IMMEDIATE, NO_KEY, transaction::discard),
@@ -195,11 +196,16 @@ const CONNECTION: &[Command] = &[
     command("unwatch", 1, ALWAYS | FAST, NO_KEY, transaction::unwatch),
 ];
 
+const ACL: &[Command] = &[
+    command("acl|whoami", 2, ALWAYS, NO_KEY, connection::acl_whoami),
+    command("acl|help", 2, ALWAYS, NO_KEY, connection::acl_help),
+];
+
 const CLIENT: &[Command] = &[
     command("client|id", 2, ALWAYS, NO_KEY, clients::id),
     command("client|info", 2, ALWAYS | NO_MULTI, NO_KEY, clients::info),
-    command("client|list", -2, OPERATORS | ALWAYS | ADMIN | NO_MULTI, NO_KEY, clients::list),
-    command("client|kill", -3, OPERATORS | ALWAYS | ADMIN | NO_MULTI, NO_KEY, clients::kill),
+    command("client|list", -2, ALWAYS | ADMIN | NO_MULTI, NO_KEY, clients::list),
+    command("client|kill", -3, ALWAYS | ADMIN | NO_MULTI, NO_KEY, clients::kill),
     command("client|getname", 2, ALWAYS, NO_KEY, clients::getname),
     command("client|setname", 3, ALWAYS, NO_KEY, clients::setname),
     command("client|setinfo", 4, ALWAYS, NO_KEY, clients::setinfo),
@@ -241,21 +247,15 @@ const COMMAND: &[Command] = &[
 const CONFIG: &[Command] = &[
     command("config|get", -3, ALWAYS | ADMIN, NO_KEY, configuration::get),
     command("config|set", -4, ALWAYS | ADMIN, NO_KEY, configuration::set),
-    command(
-        "config|resetstat",
-        2,
-        OPERATORS | ALWAYS | ADMIN | NO_MULTI,
-        NO_KEY,
-        configuration::resetstat,
-    ),
+    command("config|resetstat", 2, ALWAYS | ADMIN | NO_MULTI, NO_KEY, configuration::resetstat),
     command("config|rewrite", 2, ALWAYS | ADMIN, NO_KEY, configuration::rewrite),
     command("config|help", 2, ALWAYS, NO_KEY, configuration::help),
 ];
 
 const SLOWLOG: &[Command] = &[
-    command("slowlog|get", -2, OPERATORS | ALWAYS | ADMIN | NO_MULTI, NO_KEY, slow_log::get),
-    command("slowlog|len", 2, OPERATORS | ALWAYS | ADMIN | NO_MULTI, NO_KEY, slow_log::len),
-    command("slowlog|reset", 2, OPERATORS | ALWAYS | ADMIN | NO_MULTI, NO_KEY, slow_log::reset),
+    command("slowlog|get", -2, ALWAYS | ADMIN | NO_MULTI, NO_KEY, slow_log::get),
+    command("slowlog|len", 2, ALWAYS | ADMIN | NO_MULTI, NO_KEY, slow_log::len),
+    command("slowlog|reset", 2, ALWAYS | ADMIN | NO_MULTI, NO_KEY, slow_log::reset),
     command("slowlog|help", 2, ALWAYS, NO_KEY, slow_log::help),
 ];
 

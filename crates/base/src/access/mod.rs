@@ -1,0 +1,26 @@
+//! Users, roles and rights as values: verbs, scopes, grants, the principal of a request, and the
+//! calls that change them in the directory.
+//!
+//! Promises: text and bytes of each have one form; a grant only adds rights, and what is not
+//! granted is denied.
+//! Never: keeps a password or a token: only their hash and digest. Says what a request needs (that
+//! is `rights`).
+//! Read next: `verbs.rs`, `grant.rs`, `principal.rs`, then `rights/requests.rs`.
+
+mod account;
+mod api_token;
+mod call;
+mod grant;
+mod password;
+mod principal;
+mod roles;
+mod verbs;
+
+pub use account::{ApiTokenAccount, UserAccount};
+pub use api_token::ApiToken;
+pub use call::AccessCall;
+pub use grant::{Grant, Scope};
+pub use password::{Password, PasswordHash};
+pub use principal::{ListenerRights, Login, Principal};
+pub use roles::{BUILT_IN_ROLES, built_in_grants, check_role_name, check_user_name};
+pub use verbs::{Verb, Verbs};

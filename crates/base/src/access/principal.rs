@@ -1,0 +1,54 @@
+//! Principal: on whose behalf a request is made.
+
+use crate::TokenDigest;
+use std::sync::Arc;
+
+/// On whose behalf a request is made. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Principal {
+    /// A member of the cluster, for its own work; and a program that embeds a node.
+    Node,
+    /// An operator at a node's local socket: all rights but those of members.
+    LocalOperator,
+    /// A caller that has not logged in. While access is off, it has the rights of its listener.
+    Anonymous(ListenerRights),
+    /// A user.
+    User(Arc<Login>, ListenerRights),
+}
+
+/// Rights of a listener's callers while access is off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListenerRights {
+    /// True if they may do everything; false: the verbs of buckets alone.
+    pub operates: bool,
+}
+
+/// Login of a user: what was checked when the user logged in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// Name of the user.
+    pub user: String,
+    /// Version of the access rows that set the user's credentials: a login before a later one has
+    /// ended.
+    pub since: u64,
+    /// Digest of the API token, if the user logged in with one.
+    pub token: Option<TokenDigest>,
+}
+
+impl Principal {
+    /// Returns the name of the user. `None`: it is no user.
+    pub fn user(&self) -> Option<&str> {
+        match self {
+            Principal::User(login, _) => Some(&login.user),
+            Principal::Node | Principal::LocalOperator | Principal::Anonymous(_) => None,
+        }
+    }
+
+    /// Returns the rights of the listener at which the caller is; a node's own work has all.
+    pub fn listener(&self) -> ListenerRights {
+        match self {
+            Principal::Node | Principal::LocalOperator => ListenerRights { operates: true },
+            Principal::Anonymous(listener) | Principal::User(_, listener) => *listener,
+        }
+    }
+}

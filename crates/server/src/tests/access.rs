@@ -1,0 +1,202 @@
+//! Tests of logins and of the operators' local socket, in every protocol.
+
+use super::test_server::TestServer;
+use crate::ServerSettings;
+use base::access::ApiToken;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// Password of the user `ada`, who may read everything and change nothing.
+const PASSWORD: &str = "correct horse: battery";
+
+fn server() -> TestServer {
+    let server = TestServer::build();
+    server.turn_access_on("ada", PASSWORD, "read,list,watch:cluster");
+    server
+}
+
+fn basic(password: &str) -> String {
+    format!("authorization: Basic {}\r\n", STANDARD.encode(format!("ada:{password}")))
+}
+
+fn http(server: &TestServer, line: &str, headers: &str) -> String {
+    let request = format!("{line} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
+    server.exchange(server.address, request.as_bytes())
+}
+
+#[test]
+fn resp_client_is_served_only_what_its_login_allows() {
+    let server = server();
+    let ask = |commands: &str| server.exchange(server.address, commands.as_bytes());
+    for command in ["PING", "GET k", "ACL WHOAMI", "CLIENT LIST", "MULTI", "HELLO 3", "INFO"] {
+        let answer = ask(&format!("{command}\r\n"));
+        assert!(answer.starts_with("-NOAUTH "), "{command}: {answer}");
+    }
+    let auth = format!("*3\r\n$4\r\nAUTH\r\n$3\r\nada\r\n${}\r\n{PASSWORD}\r\n", PASSWORD.len());
+    assert_eq!(ask(&format!("{auth}ACL WHOAMI\r\nGET k\r\n")), "+OK\r\n$3\r\nada\r\n$-1\r\n");
+    for command in ["SET k v", "GETDEL k", "CLIENT KILL TYPE normal", "CONFIG RESETSTAT"] {
+        let answer = ask(&format!("{auth}{command}\r\n"));
+        assert!(answer.starts_with("+OK\r\n-NOPERM user `ada` lacks "), "{command}: {answer}");
+    }
+    let transaction = ask(&format!("{auth}MULTI\r\nGET k\r\nSET k v\r\nEXEC\r\n"));
+    assert!(transaction.contains("-NOPERM ") && !transaction.contains("*2"), "{transaction}");
+    let listed = ask(&format!("{auth}CLIENT LIST\r\n"));
+    assert!(listed.contains(" user=ada "), "{listed}");
+    let reset = ask(&format!("{auth}RESET\r\nGET k\r\n"));
+    assert!(reset.ends_with("+RESET\r\n-NOAUTH Authentication required.\r\n"), "{reset}");
+    let hello = format!("*5\r\n$5\r\nHELLO\r\n$1\r\n2\r\n{}", &auth["*3\r\n".len()..]);
+    let hello = ask(&hello);
+    assert!(hello.starts_with('*') && hello.contains("redis"), "{hello}");
+}
+
+#[test]
+fn resp_client_may_send_only_small_requests_before_its_login() {
+    let server = server();
+    let ask = |commands: &str| server.exchange(server.address, commands.as_bytes());
+    let refused = ask("*2\r\n$3\r\nGET\r\n$16385\r\n");
+    assert_eq!(refused, "-ERR Protocol error: invalid bulk length\r\n");
+    assert_eq!(ask("*11\r\n$3\r\nGET\r\n"), "-ERR Protocol error: invalid multibulk length\r\n");
+    let largest = format!("*2\r\n$3\r\nGET\r\n$16000\r\n{}\r\n", "k".repeat(16_000));
+    assert!(ask(&largest).starts_with("-NOAUTH "));
+}
+
+#[test]
+fn unknown_user_costs_a_verification_as_a_wrong_password_does() {
+    let server = server();
+    let attempt = |user: &str, password: &str| {
+        let before = server.verifications();
+        let command = format!("AUTH {user} {password}\r\n");
+        let answer = server.exchange(server.address, command.as_bytes());
+        (answer, server.verifications() - before)
+    };
+    let wrong = attempt("ada", "wrong");
+    assert!(wrong.0.starts_with("-WRONGPASS "), "{wrong:?}");
+    assert_eq!(wrong.1, 1);
+    assert_eq!(attempt("nobody", "wrong"), wrong);
+    assert_eq!(attempt("no-name-of-a-user!", "wrong"), wrong);
+    // A right one is remembered, also by another protocol.
+    let before = server.verifications();
+    for _ in 0..3 {
+        let answer = http(&server, "GET /v1/buckets", &basic(PASSWORD));
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    assert_eq!(server.verifications() - before, 1);
+    // Ten failures a minute, of which one was before. Others at this address log in as before.
+    for _ in 0..9 {
+        assert!(attempt("ada", "wrong").0.starts_with("-WRONGPASS "));
+    }
+    let refused = attempt("ada", "wrong");
+    assert!(refused.0.starts_with("-TOOMANY ") && refused.1 == 0, "{refused:?}");
+    assert!(attempt("eve", "wrong").0.starts_with("-WRONGPASS "));
+}
+
+#[test]
+fn http_request_is_served_only_what_its_credentials_allow() {
+    let server = server();
+    let key = "/v1/buckets/default/default/keys/k";
+    for line in ["GET /status", "GET /metrics", "GET /v1/buckets", &format!("GET {key}")] {
+        for headers in ["", &basic("wrong"), "authorization: Bearer x\r\n"] {
+            let answer = http(&server, line, headers);
+            assert!(answer.starts_with("HTTP/1.1 401 "), "{line} {headers}: {answer}");
+            assert!(answer.to_lowercase().contains("\r\nwww-authenticate: basic "), "{answer}");
+        }
+    }
+    for line in ["GET /live", "GET /openapi.json"] {
+        assert!(http(&server, line, "").starts_with("HTTP/1.1 200 "), "{line}");
+    }
+    let token = ApiToken::from_secret([7; 20]);
+    server.add_api_token("ada", &token);
+    for headers in [basic(PASSWORD), format!("authorization: Bearer {}\r\n", token.text())] {
+        let ask = |line: &str, more: &str| http(&server, line, &format!("{headers}{more}"));
+        assert!(ask("GET /status", "").starts_with("HTTP/1.1 200 "));
+        assert!(ask(&format!("GET {key}"), "").starts_with("HTTP/1.1 404 "));
+        let put = ask(&format!("PUT {key}"), "content-length: 0\r\n");
+        assert!(put.starts_with("HTTP/1.1 403 ") && put.contains("user `ada` lacks "), "{put}");
+        let shown = ask("GET /v1/access", "");
+        assert!(shown.starts_with("HTTP/1.1 403 "), "{shown}");
+    }
+    server.revoke_api_token("ada");
+    let headers = format!("authorization: Bearer {}\r\n", token.text());
+    assert!(http(&server, "GET /status", &headers).starts_with("HTTP/1.1 401 "));
+}
+
+#[test]
+fn riak_request_is_served_only_what_its_credentials_allow() {
+    let server = server();
+    let key = "/buckets/b/keys/k";
+    assert!(http(&server, "GET /ping", "").starts_with("HTTP/1.1 200 "));
+    for headers in ["", &basic("wrong")] {
+        assert!(http(&server, &format!("GET {key}"), headers).starts_with("HTTP/1.1 401 "));
+    }
+    let read = http(&server, &format!("GET {key}"), &basic(PASSWORD));
+    assert!(read.starts_with("HTTP/1.1 404 "), "{read}");
+    let headers = format!("{}content-type: text/plain\r\ncontent-length: 0\r\n", basic(PASSWORD));
+    let written = http(&server, &format!("PUT {key}"), &headers);
+    assert!(written.starts_with("HTTP/1.1 403 "), "{written}");
+}
+
+#[test]
+fn arakoon_client_has_the_rights_of_the_listeners_user() {
+    let listen = "127.0.0.1:0".parse().expect("an address");
+    let settings = ServerSettings {
+        arakoon_listen: vec![listen],
+        arakoon_clusters: vec!["ricky".into()],
+        arakoon_user: Some("ada".into()),
+        ..ServerSettings::default()
+    };
+    let server = TestServer::with_name("arakoon_0", settings);
+    let prologue = b"\x00\x00\xff\xb1\x01\x00\x00\x00\x05\x00\x00\x00ricky";
+    let exists = b"\x07\x00\xff\xb1\x00\x01\x00\x00\x00k";
+    let set = b"\x09\x00\xff\xb1\x01\x00\x00\x00k\x01\x00\x00\x00v";
+    let ask = |address, command: &[u8]| server.exchange(address, &[prologue, command].concat());
+    let (shared, own) = (server.address, server.addresses[1]);
+    assert_eq!(ask(own, exists), "\0\0\0\0\0", "it makes the bucket, while access is off");
+    server.turn_access_on("ada", PASSWORD, "read:cluster");
+    assert_eq!(ask(own, exists), "\0\0\0\0\0");
+    let refused = ask(own, set);
+    assert!(refused.contains("forbidden: user `ada` lacks "), "{refused}");
+    // The protocol has no login: elsewhere nobody is served.
+    assert!(!ask(shared, exists).starts_with("\0\0\0\0"));
+}
+
+/// Sends a request to a local socket. Returns the answer.
+fn local(path: &Path, request: &str) -> String {
+    let mut stream = UnixStream::connect(path).expect("it listens");
+    let request = format!("{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn local_socket_always_has_all_rights_and_makes_the_first_administrator() {
+    let name = format!("credenza-{}-admin.sock", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let settings = ServerSettings { admin_socket: Some(path.clone()), ..ServerSettings::default() };
+    let server = TestServer::with_settings(settings);
+    let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let made = local(&path, "POST /v1/access/init");
+    assert!(made.starts_with("HTTP/1.1 201 "), "{made}");
+    let body = made.split("\r\n\r\n").nth(1).expect("a body");
+    let made: api::Administrator = serde_json::from_str(body).expect("an administrator");
+    let auth = format!("AUTH {} {}\r\nSET k v\r\n", made.user, made.password);
+    assert_eq!(server.exchange(server.address, auth.as_bytes()), "+OK\r\n+OK\r\n");
+    assert!(local(&path, "POST /v1/access/init").starts_with("HTTP/1.1 409 "));
+    let read = local(&path, "GET /v1/buckets/default/default/keys/k");
+    assert!(read.starts_with("HTTP/1.1 200 ") && read.ends_with("\r\n\r\nv"), "{read}");
+    let shown = local(&path, "GET /v1/access");
+    assert!(shown.contains("\"admin\"") && !shown.contains("argon2"), "{shown}");
+    // What a former run left is replaced.
+    drop(server);
+    let settings = ServerSettings { admin_socket: Some(path.clone()), ..ServerSettings::default() };
+    let server = TestServer::with_settings(settings);
+    assert!(local(&path, "GET /status").starts_with("HTTP/1.1 200 "));
+    drop(server);
+    let _ = std::fs::remove_file(&path);
+}
