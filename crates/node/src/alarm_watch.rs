@@ -13,6 +13,6 @@ pub(crate) async fn watch(status: Arc<StatusReader>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         status.diagnostics.clock.observe(world::milliseconds(), world::unix_ms());
         status.read();
-        world::sleep_or_cancelled(&stop, PAUSE).await;
+        world::sleep_or_cancelled(&stop, world::until_next(PAUSE)).await;
     }
 }
