@@ -21,6 +21,16 @@ Examples:
   credenza cluster ring down n3
   credenza cluster ring clear                      the changes that are planned are given up
   credenza cluster ring transfers                  how far the change under way is
+  credenza access status                           whether requests need rights, and who there is
+  credenza access on                               requests need rights again
+  credenza access off --confirm off                requests need no rights
+  credenza user set ada --role writer              the roles of a user, in place of the former
+  credenza user password ada < password
+  credenza user disable ada                        every login of the user ends
+  credenza user enable ada
+  credenza user list
+  credenza role remove web --confirm web
+  credenza role list
 ";
 
 /// Adds examples to all subcommands.

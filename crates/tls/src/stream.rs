@@ -215,6 +215,10 @@ impl AsyncWrite for Stream {
     }
 }
 
+/// Bytes that may be read behind a handshake before it ends: the first record of data, which a
+/// client may send at once, and the library reads in pieces until that is complete.
+const FIRST_RECORD_BYTES: usize = 5 + 16 * 1024 + 256 + 4 * 1024;
+
 /// TCP stream below TLS: replays the bytes that told TLS from other protocols, and bounds the bytes
 /// of the handshake.
 pub(crate) struct HandshakeStream {
@@ -227,7 +231,7 @@ pub(crate) struct HandshakeStream {
 
 impl HandshakeStream {
     pub(crate) fn new(socket: TcpStream, first: BytesMut, bytes_max: usize) -> HandshakeStream {
-        HandshakeStream { socket, first, allowance: Some(bytes_max) }
+        HandshakeStream { socket, first, allowance: Some(bytes_max + FIRST_RECORD_BYTES) }
     }
 
     /// Lifts the bound, once the handshake is complete.

@@ -1,6 +1,6 @@
 //! Tests of the authority: keys, certificates and refusals.
 
-use super::rig::DAY;
+use super::test_files::DAY;
 use crate::Purpose;
 use crate::authority::{Authority, Revocation};
 use std::time::SystemTime;

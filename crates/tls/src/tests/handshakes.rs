@@ -1,42 +1,44 @@
 //! Verdicts on presented certificates, and limits of handshakes.
 
-use super::rig::{CLUSTER, DAY, Rig, call, connection, parse, unix_s};
+use super::test_files::{CLUSTER, DAY, TestFiles, call, connection, parse, unix_s};
 use crate::authority::{Authority, IssuedCertificate, Revocation};
 use crate::configuration::provider;
 use crate::settings::{CertificateDemand, TlsSettings};
 use crate::{CertifiedName, Purpose, Tls};
+use base::limits::TLS_HANDSHAKE_BYTES_MAX;
 use bytes::BytesMut;
 use rustls::ServerConfig;
+use rustls::pki_types::ServerName;
 use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio_rustls::TlsAcceptor;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 const CLIENTS: &[u8] = b"http/1.1";
 const PEERS: &[u8] = b"credenza-peer";
 
 /// Certificates that someone may present, by name; `None`: no certificate.
 struct Presented {
-    rig: Rig,
+    files: TestFiles,
     cases: Vec<(&'static str, Option<IssuedCertificate>)>,
 }
 
 impl Presented {
     /// Makes the cases. The node trusts its own authority and that of another cluster.
     fn new() -> Presented {
-        let rig = Rig::new();
+        let files = TestFiles::new();
         let now = SystemTime::now();
         let other = Authority::create("other", now).expect("a valid name");
         let unknown = Authority::create(CLUSTER, now).expect("a valid name");
-        let trusted = [&rig.authority, &other].map(|ca| ca.certificate().expect("short"));
-        rig.write("ca.crt", &trusted.concat(), 0o644);
+        let trusted = [&files.authority, &other].map(|ca| ca.certificate().expect("short"));
+        files.write("ca.crt", &trusted.concat(), 0o644);
         let [past, future] = [now - 2 * DAY..now - DAY, now + DAY..now + 2 * DAY];
         let issue = |ca: &Authority, purpose, name, validity| {
             Some(ca.issue(purpose, name, &["127.0.0.1".into()], validity).expect("valid names"))
         };
         let valid = now..now + DAY;
-        let (own, node, client) = (&rig.authority, Purpose::Node, Purpose::Client);
+        let (own, node, client) = (&files.authority, Purpose::Node, Purpose::Client);
         let revoked = issue(own, node, "n2", valid.clone());
         let revoked_client = issue(own, client, "alice", valid.clone());
         let serials = [&revoked, &revoked_client].map(|it| {
@@ -44,7 +46,7 @@ impl Presented {
             Revocation { serial, revoked_s: 1 }
         });
         let list = own.revocation_list(&serials, 1, now).expect("valid numbers");
-        rig.write("crl.pem", &list, 0o644);
+        files.write("crl.pem", &list, 0o644);
         let cases = vec![
             ("none", None),
             ("expired", issue(own, node, "n2", past.clone())),
@@ -61,11 +63,11 @@ impl Presented {
             ("other node", issue(own, node, "n3", valid.clone())),
             ("right node", issue(own, node, "n2", valid)),
         ];
-        Presented { rig, cases }
+        Presented { files, cases }
     }
 
     fn settings(&self) -> TlsSettings {
-        TlsSettings { revoked: Some(self.rig.path("crl.pem")), ..self.rig.settings() }
+        TlsSettings { revoked: Some(self.files.path("crl.pem")), ..self.files.settings() }
     }
 
     /// Returns the identity that each case gets at a listener. `Err`: it is refused.
@@ -76,7 +78,7 @@ impl Presented {
     ) -> Vec<(&'static str, Result<Option<String>, ()>)> {
         let mut verdicts = Vec::new();
         for (case, own) in &self.cases {
-            let accepted = call(self.rig.caller(own.as_ref(), protocol), &accept).await;
+            let accepted = call(self.files.caller(own.as_ref(), protocol), &accept).await;
             let identity = accepted.map(|stream| stream.identity().map(CertifiedName::to_string));
             verdicts.push((*case, identity.map_err(|_| ())));
         }
@@ -98,7 +100,7 @@ fn full(name: &str) -> Option<String> {
 #[tokio::test]
 async fn client_listener_accepts_valid_certificates_of_its_cluster_alone() {
     let presented = Presented::new();
-    let tls = presented.rig.open(presented.settings());
+    let tls = presented.files.open(presented.settings());
     let accept = async |socket| tls.accept_client(socket, BytesMut::new()).await;
     let verdicts = presented.verdicts(CLIENTS, accept).await;
     let expected = vec![
@@ -110,14 +112,14 @@ async fn client_listener_accepts_valid_certificates_of_its_cluster_alone() {
     // A client may present none where it is only asked; what it presents must be valid.
     let demand = CertificateDemand::Asked;
     let tls =
-        presented.rig.open(TlsSettings { client_certificates: demand, ..presented.settings() });
+        presented.files.open(TlsSettings { client_certificates: demand, ..presented.settings() });
     let accept = async |socket| tls.accept_client(socket, BytesMut::new()).await;
     let verdicts = presented.verdicts(CLIENTS, accept).await;
     assert_eq!(accepted(verdicts), [&[("none", None)], &expected[..]].concat());
     // Where none is asked for, none counts.
     let demand = CertificateDemand::Off;
     let tls =
-        presented.rig.open(TlsSettings { client_certificates: demand, ..presented.settings() });
+        presented.files.open(TlsSettings { client_certificates: demand, ..presented.settings() });
     let accept = async |socket| tls.accept_client(socket, BytesMut::new()).await;
     let verdicts = presented.verdicts(CLIENTS, accept).await;
     assert!(verdicts.iter().all(|(_, verdict)| *verdict == Ok(None)), "{verdicts:?}");
@@ -126,7 +128,7 @@ async fn client_listener_accepts_valid_certificates_of_its_cluster_alone() {
 #[tokio::test]
 async fn peer_listener_accepts_valid_certificates_of_nodes_alone() {
     let presented = Presented::new();
-    let tls = presented.rig.open(presented.settings());
+    let tls = presented.files.open(presented.settings());
     let verdicts = presented.verdicts(PEERS, async |socket| tls.accept_peer(socket).await).await;
     let expected = vec![("other node", full("n3.node")), ("right node", full("n2.node"))];
     assert_eq!(accepted(verdicts), expected);
@@ -138,7 +140,7 @@ async fn peer_listener_accepts_valid_certificates_of_nodes_alone() {
 #[tokio::test]
 async fn dialled_node_must_present_the_certificate_of_its_name() {
     let presented = Presented::new();
-    let tls = presented.rig.open(presented.settings());
+    let tls = presented.files.open(presented.settings());
     let mut accepted = Vec::new();
     for (case, certificate) in &presented.cases {
         let Some(certificate) = certificate else { continue };
@@ -169,10 +171,10 @@ async fn nodes(one: &Tls, other: &Tls) -> (crate::Stream, crate::Stream) {
 
 #[tokio::test]
 async fn both_ends_of_a_session_share_a_secret_of_that_session() {
-    let rig = Rig::new();
-    let one = rig.open(rig.settings());
-    rig.write_own("n2", &[]);
-    let other = rig.open(rig.settings());
+    let files = TestFiles::new();
+    let one = files.open(files.settings());
+    files.write_own("n2", &[]);
+    let other = files.open(files.settings());
     let (mut caller, mut called) = nodes(&one, &other).await;
     assert_eq!(called.identity().map(|identity| identity.name.as_str()), Some("n1"));
     assert_eq!(caller.identity().map(|identity| identity.name.as_str()), Some("n2"));
@@ -188,16 +190,16 @@ async fn both_ends_of_a_session_share_a_secret_of_that_session() {
 
 #[tokio::test]
 async fn bytes_read_before_the_handshake_belong_to_it() {
-    let rig = Rig::new();
-    let tls = rig.open(rig.settings());
-    let own = rig.issue(Purpose::Client, "alice");
+    let files = TestFiles::new();
+    let tls = files.open(files.settings());
+    let own = files.issue(Purpose::Client, "alice");
     for length in [1, 5, 100] {
         let accept = async |mut socket: tokio::net::TcpStream| {
             let mut first = BytesMut::zeroed(length);
             socket.read_exact(&mut first).await?;
             tls.accept_client(socket, first).await
         };
-        let accepted = call(rig.caller(Some(&own), CLIENTS), accept).await;
+        let accepted = call(files.caller(Some(&own), CLIENTS), accept).await;
         let stream = accepted.unwrap_or_else(|error| panic!("{length}: {error}"));
         assert_eq!(stream.version(), Some("TLS 1.3"));
         let left = tls.session_time(&stream, unix_s(SystemTime::now()));
@@ -207,8 +209,8 @@ async fn bytes_read_before_the_handshake_belong_to_it() {
 
 #[tokio::test]
 async fn handshake_beyond_its_bytes_is_refused() {
-    let rig = Rig::new();
-    let tls = rig.open(rig.settings());
+    let files = TestFiles::new();
+    let tls = files.open(files.settings());
     let (mut caller, called) = connection().await;
     let accepting = tls.accept_client(called, BytesMut::new());
     let calling = async {
@@ -216,7 +218,7 @@ async fn handshake_beyond_its_bytes_is_refused() {
         let mut record = vec![0x16, 3, 1, 0x20, 0];
         record.extend_from_slice(&[1, 0, 0xea, 0x60]);
         record.resize(5 + 0x2000, 0);
-        for _ in 0..4 {
+        for _ in 0..8 {
             if caller.write_all(&record).await.is_err() {
                 break;
             }
@@ -232,15 +234,60 @@ async fn handshake_beyond_its_bytes_is_refused() {
     assert!(refused.is_some_and(|text| text.contains("longer than the limit")));
 }
 
+/// Passes bytes on; those behind the first read are held back until there are `bytes_min` of them.
+async fn pass_on_in_bulk(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+    let bytes_min = 3 * TLS_HANDSHAKE_BYTES_MAX;
+    let (mut held, mut part, mut least) = (Vec::new(), vec![0; 64 * 1024], 1);
+    while let Ok(read @ 1..) = from.read(&mut part).await {
+        held.extend_from_slice(&part[..read]);
+        if held.len() >= least {
+            to.write_all(&held).await.expect("it reads");
+            held.clear();
+            // The hello of the client was the first; then its data come with its last messages.
+            least = if least == 1 { bytes_min } else { 0 };
+        }
+    }
+}
+
+#[tokio::test]
+async fn data_that_come_with_the_end_of_a_handshake_are_no_part_of_it() {
+    let files = TestFiles::new();
+    let tls = files.open(files.settings());
+    let ((client, front), (back, called)) = (connection().await, connection().await);
+    let ((front_reads, mut front_writes), (mut back_reads, back_writes)) =
+        (front.into_split(), back.into_split());
+    tokio::spawn(pass_on_in_bulk(front_reads, back_writes));
+    tokio::spawn(async move { tokio::io::copy(&mut back_reads, &mut front_writes).await });
+    let sent = vec![7; 4 * TLS_HANDSHAKE_BYTES_MAX];
+    let own = files.issue(Purpose::Client, "alice");
+    let connector = TlsConnector::from(Arc::new(files.caller(Some(&own), CLIENTS)));
+    let name = ServerName::try_from("127.0.0.1").expect("an address");
+    let calling = async {
+        let mut stream = connector.connect(name, client).await.expect("it accepts");
+        stream.write_all(&sent).await.expect("it reads");
+        stream.flush().await.expect("it reads");
+        stream
+    };
+    let accepting = async {
+        let accepting = tls.accept_client(called, BytesMut::new());
+        let mut stream = accepting.await.expect("the handshake is short");
+        let mut received = vec![0; sent.len()];
+        stream.read_exact(&mut received).await.expect("all that was sent");
+        received
+    };
+    let (_open, received) = tokio::join!(calling, accepting);
+    assert!(received == sent);
+}
+
 #[tokio::test]
 async fn old_version_is_refused_unless_it_is_allowed() {
-    let rig = Rig::new();
-    let own = rig.issue(Purpose::Client, "alice");
+    let files = TestFiles::new();
+    let own = files.issue(Purpose::Client, "alice");
     for (allows_tls12, expected) in [(false, None), (true, Some("TLS 1.2"))] {
-        let tls = rig.open(TlsSettings { allows_tls12, ..rig.settings() });
+        let tls = files.open(TlsSettings { allows_tls12, ..files.settings() });
         let (chain, key) = parse(&own);
         let mut roots = rustls::RootCertStore::empty();
-        let ca = std::fs::read(rig.path("ca.crt")).expect("written above");
+        let ca = std::fs::read(files.path("ca.crt")).expect("written above");
         let ca = rustls::pki_types::pem::PemObject::from_pem_slice(&ca).expect("PEM");
         roots.add(ca).expect("an authority");
         let config = rustls::ClientConfig::builder_with_provider(provider())

@@ -3,4 +3,4 @@
 mod authority;
 mod handshakes;
 mod reloads;
-mod rig;
+mod test_files;

@@ -1,6 +1,6 @@
 //! Reloads of changed files, and warnings.
 
-use super::rig::{DAY, Rig, unix_s};
+use super::test_files::{DAY, TestFiles, unix_s};
 use crate::settings::{CertificateDemand, ListenerMode, PeerMode, TlsSettings};
 use crate::{Purpose, Tls};
 use base::AlarmCode;
@@ -8,70 +8,70 @@ use std::time::SystemTime;
 
 #[test]
 fn reload_takes_effect_when_files_changed_and_bad_files_change_nothing() {
-    let rig = Rig::new();
-    let tls = rig.open(rig.settings());
+    let files = TestFiles::new();
+    let tls = files.open(files.settings());
     let mut generation = tls.watch_generation();
     assert_eq!(tls.reload(), Ok(false), "nothing has changed");
-    rig.write_own("n1", &[]);
+    files.write_own("n1", &[]);
     assert_eq!(tls.reload(), Ok(true));
     assert_eq!(*generation.borrow_and_update(), 1);
     assert_eq!(tls.warnings(unix_s(SystemTime::now())), []);
     // The key of another certificate.
-    rig.write("node.key", &rig.issue(Purpose::Node, "n1").key, 0o600);
+    files.write("node.key", &files.issue(Purpose::Node, "n1").key, 0o600);
     let error = tls.reload().expect_err("they do not belong together");
     assert!(error.text().contains("node.crt"), "{error}");
     assert!(!generation.has_changed().expect("it lives"));
     let warnings = tls.warnings(unix_s(SystemTime::now()));
     assert!(warnings.len() == 1 && warnings[0].code == AlarmCode::TlsReloadFailed);
-    rig.write("node.crt", "no certificate", 0o644);
+    files.write("node.crt", "no certificate", 0o644);
     assert!(tls.reload().is_err());
-    rig.write_own("n1", &[]);
+    files.write_own("n1", &[]);
     assert_eq!((tls.reload(), *generation.borrow_and_update()), (Ok(true), 2));
     assert_eq!(tls.warnings(unix_s(SystemTime::now())), []);
 }
 
 #[test]
 fn key_that_others_can_read_and_missing_files_are_refused() {
-    let rig = Rig::new();
+    let files = TestFiles::new();
     let refused = |settings: TlsSettings| {
         Tls::open(settings).map(drop).expect_err("it must not start").text()
     };
     for mode in [0o640, 0o604, 0o660, 0o601] {
-        let key = std::fs::read_to_string(rig.path("node.key")).expect("written above");
-        rig.write("node.key", &key, mode);
-        let text = refused(rig.settings());
+        let key = std::fs::read_to_string(files.path("node.key")).expect("written above");
+        files.write("node.key", &key, mode);
+        let text = refused(files.settings());
         assert!(text.contains("tls_key_file") && text.contains("chmod 600"), "{mode:o}: {text}");
-        rig.write("node.key", &key, 0o600);
+        files.write("node.key", &key, 0o600);
     }
     let none = |settings: TlsSettings, setting: &str| {
         let text = refused(settings);
         assert!(text.contains(setting), "{text}");
     };
-    none(TlsSettings { certificate: None, ..rig.settings() }, "tls_cert_file");
-    none(TlsSettings { key: None, ..rig.settings() }, "tls_key_file");
-    none(TlsSettings { authorities: None, ..rig.settings() }, "tls_ca_file");
-    let absent = Some(rig.path("absent"));
-    none(TlsSettings { revoked: absent, ..rig.settings() }, "tls_crl_file");
+    none(TlsSettings { certificate: None, ..files.settings() }, "tls_cert_file");
+    none(TlsSettings { key: None, ..files.settings() }, "tls_key_file");
+    none(TlsSettings { authorities: None, ..files.settings() }, "tls_ca_file");
+    let absent = Some(files.path("absent"));
+    none(TlsSettings { revoked: absent, ..files.settings() }, "tls_crl_file");
     // A certificate of a client names no node.
-    let client = rig.issue(Purpose::Client, "alice");
-    rig.write("node.crt", &client.certificate, 0o644);
-    rig.write("node.key", &client.key, 0o600);
-    assert!(refused(rig.settings()).contains("names no node"));
+    let client = files.issue(Purpose::Client, "alice");
+    files.write("node.crt", &client.certificate, 0o644);
+    files.write("node.key", &client.key, 0o600);
+    assert!(refused(files.settings()).contains("names no node"));
     // Where no certificate of others is looked at, any will do.
     let alone = TlsSettings {
         listeners: ListenerMode::Optional,
         peers: PeerMode::Off,
         client_certificates: CertificateDemand::Off,
         authorities: None,
-        ..rig.settings()
+        ..files.settings()
     };
     assert!(Tls::open(alone).is_ok());
 }
 
 #[test]
 fn certificate_that_ends_soon_is_warned_of() {
-    let rig = Rig::new();
-    let tls = rig.open(rig.settings());
+    let files = TestFiles::new();
+    let tls = files.open(files.settings());
     let now = SystemTime::now();
     let warnings = |days: u32| tls.warnings(unix_s(now + days * DAY));
     assert_eq!(warnings(59), []);

@@ -141,8 +141,8 @@ mod tests {
                 "warning: n3 is not reached (0ad4c29d653e1029, for 12 s: Connection refused); \
                  start it, or if its",
                 "         disk is lost, run `credenza cluster replace n3` and start a new node \
-                 named n3 with `--join` on",
-                "         an empty data directory (member_down)",
+                 named n3 with `--join`",
+                "         on an empty data directory (member_down)",
                 ""
             ]
         );

@@ -1,4 +1,4 @@
-//! Rig of the tests: an authority, files in a scratch folder, and handshakes on loopback.
+//! Files of the tests: an authority, files in a scratch folder, and handshakes on loopback.
 
 use crate::authority::{Authority, IssuedCertificate};
 use crate::configuration::provider;
@@ -28,18 +28,18 @@ pub(super) fn unix_s(time: SystemTime) -> u64 {
 }
 
 /// Authority, and the files of node `n1`.
-pub(super) struct Rig {
+pub(super) struct TestFiles {
     pub(super) folder: TempDir,
     pub(super) authority: Authority,
 }
 
-impl Rig {
-    pub(super) fn new() -> Rig {
+impl TestFiles {
+    pub(super) fn new() -> TestFiles {
         let authority = Authority::create(CLUSTER, SystemTime::now()).expect("a valid name");
-        let rig = Rig { folder: TempDir::new().expect("a scratch folder"), authority };
-        rig.write("ca.crt", &rig.authority.certificate().expect("short"), 0o644);
-        rig.write_own("n1", &["127.0.0.1".into()]);
-        rig
+        let files = TestFiles { folder: TempDir::new().expect("a scratch folder"), authority };
+        files.write("ca.crt", &files.authority.certificate().expect("short"), 0o644);
+        files.write_own("n1", &["127.0.0.1".into()]);
+        files
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
