@@ -143,7 +143,7 @@ struct RefusedConnection {
 }
 
 /// Refuses a connection in its protocol. Answers health checks: they must tell a node whose places
-/// are taken from a dead one. Clients of this machine have as many refusals again as all others.
+/// are taken from a dead one. Clients elsewhere have half of the refusals.
 fn refuse(
     refused: RefusedConnection,
     from: IpAddr,
@@ -151,7 +151,7 @@ fn refuse(
     refusals: &Arc<AtomicUsize>,
     connections: &mut JoinSet<()>,
 ) {
-    let refusals_max = if from.is_loopback() { 2 * REFUSALS_MAX } else { REFUSALS_MAX };
+    let refusals_max = if from.is_loopback() { REFUSALS_MAX } else { REFUSALS_MAX / 2 };
     if refusals.load(Relaxed) >= refusals_max {
         return;
     }
