@@ -5,7 +5,7 @@
 //! | level | program | what it adds |
 //! |---|---|---|
 //! | 1 | builds before 0.1.0 | |
-//! | 2 | 0.1.0 | counted buckets; large values packed in the trees; users and roles; levels themselves |
+//! | 2 | 0.1.0 | counted buckets; packed values in the trees; users and roles; levels |
 //!
 //! Every program knows a range of levels. The row `n/level` of the directory holds the level that
 //! is in force; a node writes and sends nothing above it. So programs that know the level in force

@@ -1,7 +1,7 @@
 //! Reload: reads the settings again while the node serves.
 //!
-//! Promises: invalid settings and files change nothing; every changed setting is named, as in force or as
-//! waiting for a restart.
+//! Promises: invalid settings and files change nothing; every changed setting is named, as in force
+//! or as waiting for a restart.
 //! Never: reads flags or the environment anew (a process keeps those with which it was started).
 
 use crate::logging::Logging;

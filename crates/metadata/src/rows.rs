@@ -392,8 +392,7 @@ mod tests {
         let contains = |name: &str| row.windows(name.len()).any(|bytes| bytes == name.as_bytes());
         assert!(contains("promise") && !contains("consistency"), "{row:?}");
         assert_eq!(properties_of(&row), Ok(available.clone()));
-        let mut renamed = Vec::new();
-        renamed.put_u32(1);
+        let mut renamed = 1_u32.to_le_bytes().to_vec();
         renamed.put_string(CONSISTENCY.as_bytes());
         renamed.put_string(b"available");
         assert_eq!(properties_of(&renamed), Ok(available));

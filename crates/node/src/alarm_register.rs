@@ -92,7 +92,7 @@ mod tests {
         let register = AlarmRegister::default();
         let down = Finding::new(AlarmCode::MemberDown, "n2", "no connection");
         let full = Finding::new(AlarmCode::DiskFull, "disk", "full");
-        assert_eq!(at(&register, 10, &[down.clone()]), [(AlarmCode::MemberDown, 10)]);
+        assert_eq!(at(&register, 10, std::slice::from_ref(&down)), [(AlarmCode::MemberDown, 10)]);
         let both = [(AlarmCode::DiskFull, 20), (AlarmCode::MemberDown, 10)];
         assert_eq!(at(&register, 20, &[down.clone(), full]), both, "the gravest first");
         assert_eq!(at(&register, 30, &[]), []);

@@ -92,7 +92,7 @@ pub(crate) struct AlarmInput<'a> {
     pub exposed: &'a str,
     /// Names of the members with which plain connections last while they may be encrypted.
     pub plain_peers: &'a [String],
-    /// What is wrong with the files of TLS.
+    /// Warnings about the files of TLS.
     pub tls: Vec<TlsWarning>,
     /// Last refusal of a client, while it is recent.
     pub refusal: Option<String>,

@@ -46,10 +46,8 @@ use replication::group::{Group, GroupLimits, Shared};
 use replication::recovered::RecoveredGroup;
 use replication::snapshot::{Snapshots, TransferTimeouts};
 use runtime::log_writer::LogWriterHandle;
-use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
-use runtime::write_pacer::WritePacer;
-use runtime::{DiskSpace, Watchdog, file_tasks::FileTasks};
+use runtime::{DiskSpace, MaintenanceSignal, Watchdog, WritePacer, file_tasks::FileTasks};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use store::{DataDir, LogReader, Trees};
@@ -105,12 +103,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
         levels: Arc::new(LevelKeeper::new(&data, &shared.trees, &links, &catalog)),
         links,
         lifecycle: Arc::new(Lifecycle::new(groups.clone(), available.vnode_store.clone(), tasks)),
-        disk: Arc::new(DiskHealth {
-            log_writer: shared.log_writer.clone(),
-            metrics: shared.metrics.clone(),
-            space: available.space.clone(),
-            lease_ms: settings.lease_ms,
-        }),
+        disk: Arc::new(disk_health(&shared, available.space.clone(), settings.lease_ms)),
         flusher: Arc::new(StoreFlusher::new(
             (shared.trees.clone(), shared.log_writer.clone()),
             groups.clone(),
@@ -141,6 +134,11 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
         lifecycle: handles.lifecycle,
         router,
     })
+}
+
+fn disk_health(shared: &Shared, space: Arc<DiskSpace>, lease_ms: u64) -> DiskHealth {
+    let (log_writer, metrics) = (shared.log_writer.clone(), shared.metrics.clone());
+    DiskHealth { log_writer, metrics, space, lease_ms }
 }
 
 /// Creates the state that all replicas on this node share.

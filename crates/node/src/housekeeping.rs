@@ -149,7 +149,7 @@ impl Housekeeper {
     /// memory for concurrent writes lasts.
     pub(crate) fn run_merger(&self, merger: Merger, beat: &Beat) {
         let trees = &self.flusher.trees;
-        // Flushes raise the signals. Without them it looks for dead spans, and merges an idle store.
+        // Flushes raise the signals. Without them it looks for dead spans and merges an idle store.
         let signal = match merger {
             Merger::Any => &self.merging,
             Merger::Small => &self.small_merging,

@@ -155,7 +155,7 @@ mod tests {
         let probe = thread_io();
         let before = probe();
         std::fs::read_to_string("/proc/self/status").expect("it is Linux");
-        let after = std::thread::spawn(move || probe()).join().expect("it returns");
+        let after = std::thread::spawn(probe).join().expect("it returns");
         assert!(after > before && before.is_some(), "{before:?} {after:?}");
         assert_eq!(io_bytes("rchar: 5\nwchar: 7\nsyscr: 1\n"), Some(12));
         assert_eq!(io_bytes("rchar: many\n"), None);

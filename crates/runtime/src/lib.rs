@@ -1,5 +1,5 @@
-//! Runtime services: clock, randomness and tasks; watchdog; log writer; pauses of writers; counters,
-//! samples and warnings; mutants.
+//! Runtime services: clock, randomness and tasks; watchdog; log writer; pauses of writers;
+//! counters, samples and warnings; mutants.
 //!
 //! Promises: all code takes time, random numbers and tasks from here, so a simulation replaces all
 //! of them at once; every task has a parent (`tasks.rs`).

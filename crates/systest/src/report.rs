@@ -128,8 +128,8 @@ pub fn skipped(name: &str, reason: &str) {
     print_line(&line);
     assert!(
         !is_long_form() || may_be_skipped(&line),
-        "{line}\nThe long form needs all its tools: install what is missing (as root `./check long` \
-         does), or list the skip in .ci/skips with its reason."
+        "{line}\nThe long form needs all its tools: install what is missing (as root `./check \
+         long` does), or list the skip in .ci/skips with its reason."
     );
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct TlsConfiguration {
     pub(crate) clients: Acceptor,
     /// `None`: connections between nodes are plain.
     pub(crate) peers: Option<PeerConfiguration>,
-    /// This node's certificate.
+    /// Certificate of this node.
     pub(crate) own: CertificateFacts,
     /// Authorities of others.
     pub(crate) authorities: Vec<CertificateFacts>,

@@ -31,7 +31,7 @@ pub struct TlsWarning {
     pub code: AlarmCode,
     /// Files or certificate that it is about.
     pub subject: String,
-    /// What is wrong with them.
+    /// Description of what is wrong with them.
     pub detail: String,
 }
 

@@ -1,4 +1,4 @@
-//! Activity of a connection: decides when it is pinged. Pure.
+//! LinkActivity of a connection: decides when it is pinged. Pure.
 //!
 //! A ping shows two things: each side hears the other, and the other side reads what it is sent.
 //! Traffic in both directions shows the first as well. So a busy connection is pinged seldom. A
@@ -11,7 +11,7 @@ const BUSY_INTERVALS: u32 = 4;
 
 /// Times of a connection, in nanoseconds of this node's clock.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Activity {
+pub(super) struct LinkActivity {
     /// True if this side pings a quiet connection: that of the lower node id.
     pub(super) is_pinger: bool,
     /// Time at which data was last received.
@@ -22,7 +22,7 @@ pub(super) struct Activity {
     pub(super) pinged_at: u64,
 }
 
-impl Activity {
+impl LinkActivity {
     /// Returns true if a ping is due at `now`, the end of an interval.
     pub(super) fn is_ping_due(&self, now: u64, interval: Duration) -> bool {
         let is_within =

@@ -142,16 +142,7 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::NoCommonVersion { local, remote } => write!(
-                f,
-                "no common version of the peer protocol: this node speaks {} to {}, the other {} \
-                 to {}; the older one must run {}",
-                local.0,
-                local.1,
-                remote.0,
-                remote.1,
-                FeatureLevel(local.0.max(remote.0)).program_text()
-            ),
+            Refusal::NoCommonVersion { local, remote } => no_common_version(f, *local, *remote),
             Refusal::ForeignCluster { local, remote } => write!(
                 f,
                 "different clusters: this node belongs to {:016x}, the other to {:016x}; correct \
@@ -187,14 +178,9 @@ impl fmt::Display for Refusal {
                  the data directory, and delete that copy",
                 node.0
             ),
-            Refusal::OldCopy { node, claimed, incarnation_id } => write!(
-                f,
-                "node {:016x} has incarnation {claimed}, and does not know its own incarnation \
-                 {incarnation_id}, which was admitted: its data directory is an old copy, so it \
-                 may have lost its votes; restore the newest one, or replace the member and start \
-                 it with an empty one",
-                node.0
-            ),
+            Refusal::OldCopy { node, claimed, incarnation_id } => {
+                old_copy(f, *node, *claimed, *incarnation_id)
+            }
             Refusal::FarAhead { node, claimed, highest_seen } => {
                 far_ahead(f, *node, *claimed, *highest_seen)
             }
@@ -226,6 +212,39 @@ const UNPROVEN: &str = "the greeting does not prove that its sender has the clus
                         upgrade a node of an older version; replace a node without the file SECRET \
                         in its data directory (one that joined with an older version), so that it \
                         joins again";
+
+fn no_common_version(
+    f: &mut fmt::Formatter<'_>,
+    local: (u16, u16),
+    remote: (u16, u16),
+) -> fmt::Result {
+    write!(
+        f,
+        "no common version of the peer protocol: this node speaks {} to {}, the other {} to {}; \
+         the older one must run {}",
+        local.0,
+        local.1,
+        remote.0,
+        remote.1,
+        FeatureLevel(local.0.max(remote.0)).program_text()
+    )
+}
+
+fn old_copy(
+    f: &mut fmt::Formatter<'_>,
+    node: NodeId,
+    claimed: Incarnation,
+    incarnation_id: Incarnation,
+) -> fmt::Result {
+    write!(
+        f,
+        "node {:016x} has incarnation {claimed}, and does not know its own incarnation \
+         {incarnation_id}, which was admitted: its data directory is an old copy, so it may have \
+         lost its votes; restore the newest one, or replace the member and start it with an empty \
+         one",
+        node.0
+    )
+}
 
 fn far_ahead(
     f: &mut fmt::Formatter<'_>,

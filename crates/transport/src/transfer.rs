@@ -1,7 +1,7 @@
 //! Transfer of the frames of a link, from the first to the last. One task owns both halves of the
 //! stream, plain or encrypted.
 
-use super::activity::Activity;
+use super::activity::LinkActivity;
 use super::frame::{ControlFrame, Decoder};
 use super::link::{FrameWriter, Link};
 use super::network::{Broken, Sink};
@@ -161,7 +161,7 @@ async fn keep_alive(link: &Link, settings: &PeerSettings) -> Broken {
         if unanswered != 0 && exceeds(unanswered, settings.answer_timeout) {
             return Broken::Unresponsive;
         }
-        let activity = Activity {
+        let activity = LinkActivity {
             is_pinger: settings.node < link.terms.node,
             received_at: link.received_at.load(Relaxed),
             sent_at: link.sent_at.load(Relaxed),

@@ -252,12 +252,15 @@ fn grants() -> impl Strategy<Value = Vec<Grant>> {
     prop::collection::vec(grant, 0..5)
 }
 
+/// Function that tells whether a key is among those that a need names.
+type KeyFilter<'a> = Box<dyn Fn(&Key) -> bool + 'a>;
+
 /// Returns a need for each way to name keys, and whether the key is one of them.
 fn key_needs<'a>(
     verb: Verb,
     (name, key): (&'a BucketName, &'a Key),
     (low, high): (&'a Bound, &'a Bound),
-) -> Vec<(Need<'a>, Box<dyn Fn(&Key) -> bool + 'a>)> {
+) -> Vec<(Need<'a>, KeyFilter<'a>)> {
     vec![
         (Need::Keys(verb, name, KeySet::One(key)), Box::new(move |other| other == key)),
         (Need::Keys(verb, name, KeySet::Prefix(key)), Box::new(move |it| it.starts_with(key))),

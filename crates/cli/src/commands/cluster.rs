@@ -49,7 +49,7 @@ pub enum ClusterCommand {
     /// Start a node that becomes a member (`serve --join` does the same)
     Join(Join),
     #[command(flatten)]
-    Online(OnlineCommand),
+    Online(Box<OnlineCommand>),
 }
 
 /// Commands that call a running node.

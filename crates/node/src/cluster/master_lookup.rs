@@ -11,8 +11,8 @@
 //! ```
 //! `secret.rs`, `report.rs` and `level_state.rs` have questions of their own behind the same byte.
 //! Only a master that may answer reads returns its group's members; every other node declines. The
-//! second question is declined by a node that is slow or full or whose disk hangs, that is about to stop, or that
-//! answered another asker a moment ago, which may be handing it a group.
+//! second question is declined by a node that is slow or full or whose disk hangs, that is about to
+//! stop, or that answered another asker a moment ago, which may be handing it a group.
 
 use super::level_state::on_level_request;
 use super::view::ClusterView;

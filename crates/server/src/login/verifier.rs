@@ -1,6 +1,6 @@
 //! Verification of passwords by argon2id: a bounded number at a time, on threads of their own.
 
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use base::access::{Password, PasswordHash};
 use base::{Error, Reason, Result};
 use base64::Engine;
@@ -78,7 +78,9 @@ impl Verifier {
             let length = Some(PasswordHash::HASH_BYTES);
             let params = Params::new(memory, passes, lanes, length).ok()?;
             let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-            argon2.hash_password_into(password.bytes(), &salt, &mut hash).ok()?;
+            let mut blocks = vec![Block::default(); argon2.params().block_count()];
+            let (password, blocks) = (password.bytes(), &mut blocks[..]);
+            argon2.hash_password_into_with_memory(password, &salt, &mut hash, blocks).ok()?;
             Some(hash)
         };
         spawn_blocking(work).await.ok().flatten().ok_or_else(overloaded)

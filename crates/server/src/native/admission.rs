@@ -1,4 +1,5 @@
-//! Routes of join tokens, and of nodes that present one to join or to be repaired.
+//! Routes of join tokens, and of nodes that present one to join or to be repaired; route of the
+//! feature level that admits programs.
 //!
 //! Operators need no token. On listeners that are not for operators, a joining node presents one as
 //! `Authorization: Bearer TOKEN` (RFC 6750).
@@ -14,6 +15,12 @@ use base::{Error, JoinToken, Principal, Reason, TokenDigest};
 
 const TOKENS: &str = "/v1/cluster/tokens";
 const SCHEME: &[u8] = b"bearer ";
+
+pub const RAISE_LEVEL: HttpRoute = cluster(
+    (RouteName::RaiseLevel, Method::Post, "/v1/cluster/level"),
+    (RequestBody::Json("RaiseLevel"), ResponseBody::Nothing),
+    "Raises the feature level, for good, once every member's program knows it.",
+);
 
 pub const LIST_MEMBERS: HttpRoute = HttpRoute {
     admission: Admission::JoinToken,

@@ -11,6 +11,7 @@
 mod access;
 mod admission;
 mod checkpoints;
+mod conditional;
 mod connection;
 mod constants;
 mod emptying;
@@ -26,6 +27,7 @@ mod operators;
 mod output;
 mod parameters;
 mod ranges;
+mod reload;
 mod render;
 mod ring;
 mod routes;

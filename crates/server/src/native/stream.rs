@@ -51,8 +51,7 @@ pub async fn rows(
     range.rows_max = Some(PAGE_ROWS);
     // Wait for earlier requests first: the rows must include their updates.
     connection.flush().await?;
-    let encode_options = origin.encode_options;
-    let (mut out, mut head_is_written) = (Vec::new(), false);
+    let (mut out, mut head_is_written, encode_options) = (Vec::new(), false, origin.encode_options);
     let mut page_budget = BufferBudget::default();
     loop {
         let reply =

@@ -5,7 +5,9 @@ use super::ring;
 use super::routes::{
     Admission, Headers, HttpRoute, RequestBody, ResponseBody, RouteName as Name, cluster, route,
 };
-use super::{access, admission, checkpoints, emptying, import, key_pages, moves, siblings, slow};
+use super::{
+    access, admission, checkpoints, emptying, import, key_pages, moves, reload, siblings, slow,
+};
 use crate::counters::OperationKind as Operation;
 use crate::http::Method;
 
@@ -268,11 +270,7 @@ pub const ROUTES: [HttpRoute; 87] = [
     access::ROUTES[9],
     access::ROUTES[10],
     access::ROUTES[11],
-    cluster(
-        (Name::RaiseLevel, Method::Post, "/v1/cluster/level"),
-        (RequestBody::Json("RaiseLevel"), ResponseBody::Nothing),
-        "Raises the feature level, for good, once every member's program knows it.",
-    ),
+    admission::RAISE_LEVEL,
     cluster(
         (Name::SetPart, Method::Put, "/v1/cluster/members/{name}/part"),
         (RequestBody::Json("SetPart"), ResponseBody::Nothing),
@@ -365,16 +363,7 @@ pub const ROUTES: [HttpRoute; 87] = [
             "Sets log levels by section, until the next start.",
         )
     },
-    HttpRoute {
-        response_body: ResponseBody::Json("Reloaded"),
-        operation: Operation::Admin,
-        ..route(
-            Name::Reload,
-            Method::Post,
-            "/v1/admin/reload",
-            "Reads the settings file again and returns what changed and what waits for a restart.",
-        )
-    },
+    reload::ROUTE,
     HttpRoute {
         response_body: ResponseBody::Json("Status"),
         operation: Operation::Admin,

@@ -3,8 +3,8 @@
 
 use super::access::{self, AccessRequest};
 use super::admission;
+use super::conditional;
 use super::emptying::{self, EmptyPrefixCall};
-use super::errors::malformed;
 use super::import;
 use super::json::{bodies, cluster};
 use super::key_pages;
@@ -13,11 +13,11 @@ use super::ring;
 use super::routes::RouteName;
 use super::siblings;
 use super::target::{RequestTarget, Tags};
-use base::request::{Call, Expiry, OnMissing, SequenceMode, SessionCall, When};
+use base::request::{Call, SessionCall};
 use base::rights::Operate;
 use base::{
     BucketName, ClusterCall, DirectoryCall, Error, GroupId, LogIndex, Range, Read, Request,
-    RingCall, TokenDigest, Update, Version,
+    RingCall, TokenDigest, Update,
 };
 use bytes::Bytes;
 
@@ -194,11 +194,7 @@ fn plan_other(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Erro
             let key = std::mem::take(&mut target.key);
             (Call::Read(Read::Get(key), level), shape)
         }
-        RouteName::PutKey => match put(&mut target, body)? {
-            Some((update, shape)) => (Call::Update(update), shape),
-            None => return Ok(NativePlan::PreconditionFailed),
-        },
-        RouteName::DeleteKey => match delete(&mut target)? {
+        RouteName::PutKey | RouteName::DeleteKey => match conditional::write(&mut target, body)? {
             Some((update, shape)) => (Call::Update(update), shape),
             None => return Ok(NativePlan::PreconditionFailed),
         },
@@ -356,54 +352,4 @@ fn member_call(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeS
         None => call,
     };
     Ok((Call::Directory(DirectoryCall::Cluster(call)), shape))
-}
-
-/// Returns a write with its condition as one update, or `None` if the condition can't hold.
-fn put(target: &mut RequestTarget, value: Bytes) -> Result<Option<(Update, NativeShape)>, Error> {
-    let key = std::mem::take(&mut target.key);
-    let expiry = target.query.expiry;
-    let shape = NativeShape::Written { row_exists: expiry != Expiry::After(0) };
-    let when = match (&target.if_match, &target.if_none_match) {
-        (None, None) => return Ok(Some((Update::Set { key, value, expiry }, shape))),
-        (Some(Tags::Any), None) => When::Present,
-        (None, Some(Tags::Any)) => When::Absent,
-        (Some(Tags::List(tags)), None) => match tags[..] {
-            [Some(version)] => When::Unchanged(Version(version)),
-            [None] => return Ok(None),
-            _ => return Err(malformed("a write can compare with one version only")),
-        },
-        (_, Some(Tags::List(_))) => {
-            return Err(malformed("a write supports only `*` in `if-none-match`"));
-        }
-        // A row can't both exist and be absent.
-        (Some(_), Some(_)) => return Ok(None),
-    };
-    Ok(Some((Update::SetIf { key, value, expiry, when }, shape)))
-}
-
-/// Returns a delete with its condition as one update, or `None` if the condition can't hold.
-fn delete(target: &mut RequestTarget) -> Result<Option<(Update, NativeShape)>, Error> {
-    let key = std::mem::take(&mut target.key);
-    let conditional = |update| Ok(Some((update, NativeShape::Deleted { has_condition: true })));
-    if target.if_none_match.is_some() {
-        return Err(malformed("a delete supports only `if-match`"));
-    }
-    match &target.if_match {
-        None => {
-            let update = Update::Delete { key, missing: OnMissing::Skip };
-            Ok(Some((update, NativeShape::Deleted { has_condition: false })))
-        }
-        Some(Tags::Any) => conditional(Update::Delete { key, missing: OnMissing::Fail }),
-        Some(Tags::List(tags)) => match tags[..] {
-            [Some(version)] => conditional(Update::Sequence {
-                steps: vec![
-                    Update::AssertVersion { key: key.clone(), version: Some(Version(version)) },
-                    Update::Delete { key, missing: OnMissing::Fail },
-                ],
-                mode: SequenceMode::AllOrNothing,
-            }),
-            [None] => Ok(None),
-            _ => Err(malformed("a delete can compare with one version only")),
-        },
-    }
 }

@@ -13,6 +13,7 @@
 mod answer;
 mod counters;
 mod datatypes;
+mod deadline;
 mod errors;
 mod frame;
 mod headers;

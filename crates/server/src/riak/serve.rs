@@ -1,6 +1,7 @@
 //! Connection of a Riak client. Each request is answered before the next is read.
 
 use super::counters::RiakCounters;
+use super::deadline::{deadline, with_deadline};
 use super::frame::{self, RequestFrame};
 use super::pages::{names_bytes, split_page};
 use super::path::is_riak_path;
@@ -23,7 +24,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tls::Stream;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 
 /// Maximum bytes of names in a list that is answered in one document; a stream has no such limit.
 const NAMES_BYTES_MAX: usize = 32 << 20;
@@ -382,24 +383,4 @@ fn stored_without_value() -> RiakResponse {
     let cause = "{\"reason\":\"overloaded\",\"detail\":\"the value is stored; there is no memory \
                  to return it (buffer_bytes_max)\"}";
     RiakResponse::empty(204).with_header("X-Credenza-Error", cause)
-}
-
-/// Returns the time by which a list must be complete. `None`: no limit.
-fn deadline(shape: &RiakShape) -> Option<Instant> {
-    let timeout = shape.timeout_ms().map(Duration::from_millis)?;
-    Instant::now().checked_add(timeout)
-}
-
-/// Waits for a reply until the deadline. Fails with `DeadlinePassed` after it.
-async fn with_deadline(
-    deadline: Option<Instant>,
-    reply: impl Future<Output = Result<Reply, Error>>,
-) -> Result<Reply, Error> {
-    let Some(deadline) = deadline else { return reply.await };
-    let answer = timeout_at(deadline, reply).await;
-    // A timer fires a little late, and a future that is ready at once never checks it.
-    match answer {
-        Ok(answer) if Instant::now() <= deadline => answer,
-        _ => Err(Error::new(Reason::DeadlinePassed, "the list was not complete in time")),
-    }
 }

@@ -42,7 +42,7 @@ pub struct LsmTrees {
     pub(super) row_cache: RowCache,
     pub(super) resident_tables: ResidentTables,
     pub(super) writer: Mutex<WriterState>,
-    /// Whether large values are packed.
+    /// Switch of the packing of large values.
     pub(super) packing: Packing,
     /// Seed of the hashes of tables in memory, so that clients can't choose colliding keys.
     pub(super) salt: u64,

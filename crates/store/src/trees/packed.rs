@@ -27,7 +27,7 @@ const MAGIC: [u8; 8] = [0xc3, 0x5e, 0x91, 0x0d, 0xb7, 0x2a, 0x68, 0xf4];
 const PASSES_MAX: u8 = 3;
 const LZ4_RATIO_MAX: usize = 255;
 
-/// Whether values are packed, shared by all that write and read tables.
+/// Switch of the packing of values, shared by all that write and read tables.
 #[derive(Clone, Debug)]
 pub(super) struct Packing(Arc<AtomicBool>);
 

@@ -123,7 +123,7 @@ pub(super) struct RunList {
     pub runs: Vec<Arc<DiskRun>>,
     /// Numbers of runs, for the write pressure.
     pub counts: RunCounts,
-    /// Whether their values may be packed.
+    /// Switch of the packing of their values.
     pub packing: Packing,
 }
 

@@ -174,7 +174,7 @@ fn bill_of_materials_lists_every_linked_crate_with_license_and_checksum() {
     for name in ["base", "node", "tokio", "lsm-tree", "mimalloc"] {
         assert!(names.contains(name), "{name} is linked: {names:?}");
     }
-    for name in ["proptest", "stateright", "systest", "tempfile"] {
+    for name in ["proptest", "stateright", "systest", "goldenfile"] {
         assert!(!names.contains(name), "{name} is for tests alone");
     }
     let known: BTreeSet<String> =

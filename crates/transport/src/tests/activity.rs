@@ -1,6 +1,6 @@
 //! Pings between two nodes: how long a side hears nothing, and how many pings are sent.
 
-use crate::activity::Activity;
+use crate::activity::LinkActivity;
 use std::time::Duration;
 
 /// Interval of pings in milliseconds.
@@ -22,7 +22,8 @@ struct PingRun {
 /// `traffic_ms`: interval of requests of the first side, answered at once.
 fn run(phase_ms: u64, traffic_ms: Option<u64>) -> PingRun {
     let ns = |ms: u64| ms * 1_000_000;
-    let mut sides = [true, false].map(|is_pinger| Activity { is_pinger, ..Activity::default() });
+    let mut sides =
+        [true, false].map(|is_pinger| LinkActivity { is_pinger, ..LinkActivity::default() });
     // Messages: time of arrival, receiver, and true if it answers.
     let mut on_the_way: Vec<(u64, usize, bool)> = Vec::new();
     let mut result = PingRun { silence_ms: 0, pings: [0; 2] };
@@ -30,7 +31,7 @@ fn run(phase_ms: u64, traffic_ms: Option<u64>) -> PingRun {
         let (arrived, later): (Vec<_>, Vec<_>) =
             on_the_way.into_iter().partition(|(at, ..)| *at == now);
         on_the_way = later;
-        let mut send = |sides: &mut [Activity; 2], from: usize, is_request: bool| {
+        let mut send = |sides: &mut [LinkActivity; 2], from: usize, is_request: bool| {
             sides[from].sent_at = ns(now);
             on_the_way.push((now + DELAY_MS, 1 - from, is_request));
         };
@@ -97,7 +98,7 @@ fn rare_traffic_does_not_stand_for_pings() {
 /// The second side pings a quiet connection if the first one does not.
 #[test]
 fn other_side_pings_if_the_pinger_does_not() {
-    let mut side = Activity { is_pinger: false, received_at: 1, sent_at: 1, pinged_at: 1 };
+    let mut side = LinkActivity { is_pinger: false, received_at: 1, sent_at: 1, pinged_at: 1 };
     let interval = Duration::from_millis(INTERVAL_MS);
     assert!(!side.is_ping_due(INTERVAL_MS * 1_000_000, interval));
     assert!(side.is_ping_due(2 * INTERVAL_MS * 1_000_000, interval));

@@ -40,7 +40,7 @@ const OTHER_FAILURES: [(Mutant, &str); 3] = [
 const FIRST_SEEDS: [(Mutant, u64); 3] = [
     (Mutant::SkipAcceptSync, 900),
     (Mutant::TreatTornLogAsComplete, 600),
-    (Mutant::DeleteLeftoversUnchecked, 2_400),
+    (Mutant::DeleteLeftoversUnchecked, 4_400),
 ];
 
 /// Returns a mutation check with this number of histories.

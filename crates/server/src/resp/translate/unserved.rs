@@ -2,7 +2,7 @@
 //! that the command is not misspelt.
 
 /// Types and features that are not served, each with its commands.
-const FAMILIES: [(&str, &str); 11] = [
+const FAMILIES: [(&str, &str); 10] = [
     (
         "lists",
         "BLMOVE BLMPOP BLPOP BRPOP BRPOPLPUSH LINDEX LINSERT LLEN LMOVE LMPOP LPOP LPOS \

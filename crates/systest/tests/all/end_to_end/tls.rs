@@ -72,7 +72,7 @@ fn redis_cli_and_curl_work_inside_tls_and_are_refused_without_a_certificate() {
     let without = [&common[..], &with[..2], &words("PING")].concat();
     assert!(!stdout(&run("redis-cli", &without, b"")).contains("PONG"));
     let url = format!("https://127.0.0.1:{port}/v1/buckets/default/default/keys/k");
-    let get = [&words("-sS")[..], &with, &[url.clone()]].concat();
+    let get = [&words("-sS")[..], &with, std::slice::from_ref(&url)].concat();
     assert_eq!(stdout(&run("curl", &get, b"")), "inside");
     assert!(!run("curl", &[&words("-sS")[..], &with[..2], &[url]].concat(), b"").status.success());
     let plain = run("curl", &words(&format!("-sS -i http://127.0.0.1:{port}/live")), b"");

@@ -76,7 +76,7 @@ impl Link {
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream.set_write_timeout(Some(Duration::from_secs(5)))?;
         let mut hello = vec![1];
-        (0..2).for_each(|_| hello.put_u32(1));
+        [1, 2].iter().for_each(|version| hello.put_u32(*version));
         [credentials.cluster, NODE, credentials.target, incarnation, incarnation, incarnation, 0]
             .iter()
             .for_each(|number| hello.put_u64(*number));

@@ -72,9 +72,9 @@ fn idle_node_wakes_for_heartbeats_and_its_loops_alone() {
         let began: Vec<_> = (0..world.count).map(|node| counts(&world, node)).collect();
         world.scheduler.run(WATCH_S * 1_000_000);
         assert_eq!(before, ballots(&world), "no master changes");
-        for node in 0..world.count {
+        for (node, began) in began.iter().enumerate() {
             let now = counts(&world, node);
-            let [wake_ups, messages, writes] = [0, 1, 2].map(|at| now[at] - began[node][at]);
+            let [wake_ups, messages, writes] = [0, 1, 2].map(|at| now[at] - began[at]);
             let followers = followers(&world, node);
             println!("seed {seed}, node {node}, {followers:?}: {wake_ups} {messages} {writes}");
             // A master's timers are those of its heartbeats: all groups have them at once.
