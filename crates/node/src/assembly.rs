@@ -103,7 +103,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
         levels: Arc::new(LevelKeeper::new(&data, &shared.trees, &links, &catalog)),
         links,
         lifecycle: Arc::new(Lifecycle::new(groups.clone(), available.vnode_store.clone(), tasks)),
-        disk: Arc::new(disk_health(&shared, available.space.clone(), settings.lease_ms)),
+        disk: Arc::new(DiskHealth::new(&shared, &available.space, settings.lease_ms)),
         flusher: Arc::new(StoreFlusher::new(
             (shared.trees.clone(), shared.log_writer.clone()),
             groups.clone(),
@@ -134,11 +134,6 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
         lifecycle: handles.lifecycle,
         router,
     })
-}
-
-fn disk_health(shared: &Shared, space: Arc<DiskSpace>, lease_ms: u64) -> DiskHealth {
-    let (log_writer, metrics) = (shared.log_writer.clone(), shared.metrics.clone());
-    DiskHealth { log_writer, metrics, space, lease_ms }
 }
 
 /// Creates the state that all replicas on this node share.

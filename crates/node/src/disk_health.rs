@@ -1,5 +1,6 @@
 //! Health of the disk under the log: full, slow, hanging.
 
+use replication::group::Shared;
 use runtime::log_writer::LogWriterHandle;
 use runtime::{DiskSpace, Metrics};
 use std::sync::Arc;
@@ -17,6 +18,11 @@ pub(crate) struct DiskHealth {
 }
 
 impl DiskHealth {
+    pub(crate) fn new(shared: &Shared, space: &Arc<DiskSpace>, lease_ms: u64) -> DiskHealth {
+        let (log_writer, metrics) = (shared.log_writer.clone(), shared.metrics.clone());
+        DiskHealth { log_writer, metrics, space: space.clone(), lease_ms }
+    }
+
     /// Returns true if calls on the log's files do not return.
     pub(crate) fn hangs(&self) -> bool {
         self.log_writer.is_hung(self.lease_ms)

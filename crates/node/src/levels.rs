@@ -58,8 +58,8 @@ impl LevelKeeper {
         Ok(())
     }
 
-    /// Asks every member to mark its data directory, before the level in force is raised to this one.
-    /// Fails without a mark anywhere if a program does not know it, or is not there.
+    /// Asks every member to mark its data directory, before the level in force is raised to this
+    /// one. Fails without a mark anywhere if a program does not know it, or is not there.
     pub(crate) async fn mark_all(&self, level: FeatureLevel) -> Result<()> {
         let cluster = self.catalog.cluster();
         if level <= cluster.level {
