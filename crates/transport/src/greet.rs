@@ -11,7 +11,7 @@ use super::transcript::Transcript;
 use super::versions::Versions;
 use runtime::world;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use tls::Stream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
@@ -92,7 +92,7 @@ pub(super) async fn dial(
     member: Member,
     known: impl Fn() -> KnownIncarnations,
     previous: u64,
-    (hello_sent, handshake_failed): (&AtomicBool, &AtomicBool),
+    (hello_sent, handshake_failures): (&AtomicBool, &AtomicU8),
 ) -> Result<NewLink, ConnectFailure> {
     let time_limit = endpoint.settings.dial_timeout;
     let timed_out = |what: &str| ConnectFailure::Unreachable(format!("{}: {what}", member.address));
@@ -101,7 +101,7 @@ pub(super) async fn dial(
     let connecting = timeout(time_limit, connect(endpoint, &member.address)).await;
     let socket = connecting.map_err(|_| timed_out("no answer"))?.map_err(failed)?;
     set_socket_options(&socket).map_err(failed)?;
-    let securing = secure::connect(&endpoint.settings, socket, &member.name, handshake_failed);
+    let securing = secure::connect(&endpoint.settings, socket, &member.name, handshake_failures);
     let securing = timeout(time_limit, securing).await;
     let mut stream = securing.map_err(|_| timed_out("no TLS handshake"))?.map_err(failed)?;
     let (versions, identity) = (endpoint.versions(), endpoint.identity());

@@ -15,7 +15,7 @@ use super::transfer;
 use runtime::world;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
@@ -33,8 +33,8 @@ pub(super) struct Peer {
     /// Signals that the current connection must be checked again: known incarnations, the
     /// credential or the lowest version have changed.
     changed: Notify,
-    /// True if the last TLS handshake with a dialled peer failed.
-    handshake_failed: AtomicBool,
+    /// Number of TLS handshakes in succession that failed when the peer was dialled.
+    handshake_failures: AtomicU8,
 }
 
 /// State behind the lock.
@@ -71,7 +71,7 @@ impl Peer {
             calls,
             stop: watch::Sender::new(None),
             changed: Notify::new(),
-            handshake_failed: AtomicBool::new(false),
+            handshake_failures: AtomicU8::new(0),
         }
     }
 
@@ -325,7 +325,7 @@ impl PeerTask {
         let sent = AtomicBool::new(false);
         let mut dial = pin!(async {
             sleep(greet::random_pause(pause)).await;
-            let flags = (&sent, &peer.handshake_failed);
+            let flags = (&sent, &peer.handshake_failures);
             greet::dial(endpoint, peer.member(), || peer.known(), previous, flags).await
         });
         loop {

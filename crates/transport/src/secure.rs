@@ -6,7 +6,7 @@
 use super::refusal::Refusal;
 use super::settings::PeerSettings;
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use tls::{PeerMode, Stream};
 use tokio::net::TcpStream;
 
@@ -27,24 +27,30 @@ pub(super) async fn accept(settings: &PeerSettings, socket: TcpStream) -> io::Re
     }
 }
 
+/// Handshakes in succession that fail before a member is dialled without, during a migration. One
+/// may fail because the member stops, and two nodes that could encrypt would stay with a plain
+/// connection.
+const FAILURES_MIN: u8 = 2;
+
 /// Completes the handshake with the dialled member of this name. During a migration a member that
-/// answers no handshake is dialled without at the next attempt: `handshake_failed` remembers that.
+/// answers no handshake is dialled without at a later attempt: `failures` counts them.
 pub(super) async fn connect(
     settings: &PeerSettings,
     socket: TcpStream,
     name: &str,
-    handshake_failed: &AtomicBool,
+    failures: &AtomicU8,
 ) -> io::Result<Stream> {
     let Some(tls) = settings.tls_in_use() else { return Ok(socket.into()) };
-    if tls.peer_mode() == PeerMode::Accept && handshake_failed.swap(false, Relaxed) {
+    // Counted first: the attempt may be given up for lack of time.
+    let failed = failures.fetch_add(1, Relaxed);
+    if tls.peer_mode() == PeerMode::Accept && failed >= FAILURES_MIN {
+        failures.store(0, Relaxed);
         return Ok(socket.into());
     }
-    // Also if the attempt is given up for lack of time.
-    handshake_failed.store(true, Relaxed);
     let stream = tls.connect_peer(socket, name).await.map_err(|error| {
         io::Error::new(error.kind(), format!("the TLS handshake failed: {error}"))
     })?;
-    handshake_failed.store(false, Relaxed);
+    failures.store(0, Relaxed);
     Ok(stream)
 }
 
