@@ -1,17 +1,13 @@
 //! The feature level: a cluster of the first level is raised while it runs, once every member's
 //! data directory is marked.
 
-use super::many::{Cluster, ask, leads};
+use super::many::{Cluster, ask};
 use super::test_cluster::wait;
 use base::codec::checksum;
-use base::{
-    Body, BucketId, BucketName, Call, ClusterCall, DirectoryCall, FeatureLevel, GroupId,
-    Properties, Reason, Result,
-};
+use base::{Body, BucketName, Call, ClusterCall, DirectoryCall, FeatureLevel, Reason, Result};
 use bytes::Bytes;
 use metadata::levels::{self, LevelRow};
 use metadata::rows::{LEVEL, set};
-use replication::bucket::Bucket;
 use std::path::PathBuf;
 
 impl Cluster {
@@ -36,15 +32,8 @@ impl Cluster {
     /// Makes a cluster of three of the first level, as a program before levels leaves it.
     async fn of_first_level() -> Cluster {
         let mut cluster = Cluster::new(3).await;
-        let master = wait("the directory's master", || {
-            let running = cluster.nodes.iter().flatten();
-            running.map(|node| &node.router.directory.group).find(|directory| leads(directory))
-        })
-        .await;
-        let rows = Bucket::new(BucketId(0), GroupId(0), Properties::default());
         let first = set(Bytes::from_static(LEVEL), levels::write(&LevelRow::default()));
-        let (ticket, ..) = master.submit(&rows, &first, None).expect("it is master");
-        master.wait_applied(ticket.expect("a value")).await.expect("written");
+        cluster.update_directory(&first).await;
         let is_first = |cluster: &Cluster| {
             let mut running = cluster.nodes.iter().flatten();
             running.all(|node| node.router.locator.catalog.cluster().level == FeatureLevel::FIRST)

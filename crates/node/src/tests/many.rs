@@ -5,7 +5,7 @@ use super::{Place, bytes, request};
 use crate::{Node, NodeSettings, PeerAddresses, PendingJoin};
 use base::{
     Body, BucketDescription, BucketId, BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part,
-    Placement, Properties, Read, ReadLevel, Reply, Request, Result,
+    Placement, Properties, Read, ReadLevel, Reply, Request, Result, Update,
 };
 use bytes::Bytes;
 use metadata::rows::{bucket_key, set, write_bucket};
@@ -135,6 +135,18 @@ impl Cluster {
         }
     }
 
+    /// Changes a row of the directory past all of its checks, as its master.
+    pub(crate) async fn update_directory(&self, update: &Update) {
+        let master = wait("the directory's master", || {
+            let running = self.nodes.iter().flatten();
+            running.map(|node| &node.router.directory.group).find(|directory| leads(directory))
+        })
+        .await;
+        let rows = Bucket::new(BucketId(0), GroupId(0), Properties::default());
+        let (ticket, ..) = master.submit(&rows, update, None).expect("it is master");
+        master.wait_applied(ticket.expect("an update is a value")).await.expect("applied");
+    }
+
     /// Makes a bucket in a group.
     pub(crate) async fn bucket(&self, name: &str, group: GroupId) -> BucketName {
         let name = BucketName::parse(name).expect("a name");
@@ -144,15 +156,8 @@ impl Cluster {
         let described = self.surely(name.clone(), describe).await.expect("described");
         let Body::Buckets(buckets) = described.body else { panic!("a bucket is described") };
         let bucket = BucketDescription { group, ..buckets[0].clone() };
-        let master = wait("the directory's master", || {
-            let running = self.nodes.iter().flatten();
-            running.map(|node| &node.router.directory.group).find(|directory| leads(directory))
-        })
-        .await;
-        let rows = Bucket::new(BucketId(0), GroupId(0), Properties::default());
         let place = set(bucket_key(&name), write_bucket(&bucket));
-        let (ticket, ..) = master.submit(&rows, &place, None).expect("it is master");
-        master.wait_applied(ticket.expect("a put is a value")).await.expect("placed");
+        self.update_directory(&place).await;
         let is_present = |node: &Node| {
             node.router.locator.catalog.find(&name).is_some_and(|bucket| bucket.group == group)
         };

@@ -1,16 +1,12 @@
 //! The cluster's secret: there from the founding on, and given to a cluster of a version before
 //! while it runs.
 
-use super::many::{Cluster, ask, leads};
+use super::many::{Cluster, ask};
 use super::test_cluster::wait;
 use base::request::OnMissing;
-use base::{
-    Body, BucketId, BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part, Properties,
-    Reason, Result, Update,
-};
+use base::{Body, BucketName, Call, ClusterCall, DirectoryCall, Part, Reason, Result, Update};
 use bytes::Bytes;
 use metadata::rows::SECRET;
-use replication::bucket::Bucket;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use transport::Credential;
@@ -37,16 +33,9 @@ impl Cluster {
     /// Makes a cluster of three that never had a secret.
     async fn of_before() -> Cluster {
         let mut cluster = Cluster::new(3).await;
-        let master = wait("the directory's master", || {
-            let running = cluster.nodes.iter().flatten();
-            running.map(|node| &node.router.directory.group).find(|directory| leads(directory))
-        })
-        .await;
-        let rows = Bucket::new(BucketId(0), GroupId(0), Properties::default());
         let key = Bytes::from_static(SECRET);
         let delete = Update::Delete { key, missing: OnMissing::Fail };
-        let (ticket, ..) = master.submit(&rows, &delete, None).expect("it is master");
-        master.wait_applied(ticket.expect("a delete is a value")).await.expect("deleted");
+        cluster.update_directory(&delete).await;
         let removed = || {
             let mut running = cluster.nodes.iter().flatten();
             running.all(|node| node.router.locator.catalog.secret().is_none()).then_some(())
