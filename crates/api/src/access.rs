@@ -99,7 +99,7 @@ pub struct NewPassword {
 pub struct Administrator {
     /// Name of the user.
     pub user: String,
-    /// Its password.
+    /// Password of the user.
     pub password: String,
 }
 

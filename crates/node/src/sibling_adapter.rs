@@ -37,7 +37,7 @@ impl Router {
 
 struct BucketCaller {
     router: Arc<Router>,
-    /// Its steps need what the principal has: a store reads the row before.
+    /// Principal whose rights its steps need: a store reads the row before.
     principal: Principal,
     bucket: BucketName,
 }

@@ -38,11 +38,11 @@ pub(crate) fn encode_key(key: &[u8], passphrase: Option<&str>) -> Option<Zeroizi
 /// Reason why a private key can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyError {
-    /// It is not a key in PEM.
+    /// File that is no key in PEM.
     Malformed,
-    /// It is encrypted, and no passphrase was given.
+    /// Encrypted key without a passphrase.
     NeedsPassphrase,
-    /// The passphrase is wrong.
+    /// Wrong passphrase.
     WrongPassphrase,
 }
 

@@ -13,7 +13,7 @@ pub struct UserAccount {
     pub since: u64,
     /// Hash of its password. `None`: it can't log in with one.
     pub password: Option<PasswordHash>,
-    /// Its roles, in order.
+    /// Names of its roles, in order.
     pub roles: Vec<String>,
 }
 

@@ -75,7 +75,7 @@ pub enum AccessCall {
     SetRole {
         /// Name of the role.
         name: String,
-        /// Its grants.
+        /// Grants of the role.
         grants: Vec<Grant>,
     },
     /// Removes a role that no user has.

@@ -14,7 +14,7 @@ pub enum Need<'a> {
     Type(Verb, &'a str),
     /// A verb on keys of this bucket.
     Keys(Verb, &'a BucketName, KeySet<'a>),
-    /// What only members of the cluster ask.
+    /// Membership: only members of the cluster ask for this.
     Member,
 }
 

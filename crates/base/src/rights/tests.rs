@@ -284,8 +284,8 @@ fn allows_key(grant: &Grant, verb: Verb, name: &BucketName, key: &Key) -> bool {
 }
 
 proptest! {
-    /// What is covered touches no key beyond its grant, and what is refused touches one; compiled
-    /// rights decide as the grants do one by one.
+    /// Law of coverage: a covered need touches no key beyond its grant, a refused one touches one,
+    /// and compiled rights decide as the grants do one by one.
     #[test]
     fn grants_cover_exactly_the_key_sets_that_a_naive_filter_allows(
         grants in grants(),

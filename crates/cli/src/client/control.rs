@@ -180,7 +180,7 @@ requests! {
     checkpoints(): GET "/v1/admin/checkpoints" => Checkpoints;
     /// Removes a checkpoint.
     remove_checkpoint(name: &str): DELETE checkpoint_path(name) => ();
-    /// Has the node read its settings again.
+    /// Requests that the node reads its settings again.
     reload(): POST "/v1/admin/reload" => ReloadReply;
     /// Returns the slow log.
     slow_requests(): GET "/v1/admin/slow-requests" => SlowRequests;

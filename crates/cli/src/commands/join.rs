@@ -95,7 +95,7 @@ pub async fn blocking<T: Send + 'static>(
 pub struct MemberAccess {
     /// Token that lets it in.
     pub token: Option<JoinToken>,
-    /// Its TLS as a client. `None`: it calls them without.
+    /// TLS of its calls. `None`: they are plain.
     pub tls: Option<TlsClient>,
 }
 

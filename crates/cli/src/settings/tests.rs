@@ -35,28 +35,25 @@ fn flag_overrides_environment_then_file_then_default() {
     fs::remove_file(all.config.expect("set above")).expect("written above");
 }
 
+/// Command line of nothing but flags.
+#[derive(clap::Parser)]
+struct FlagLine {
+    #[command(flatten)]
+    flags: Flags,
+}
+
 #[test]
 fn repeated_flag_takes_its_last_value() {
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        flags: Flags,
-    }
     let words = ["serve", "--node", "a", "--insecure", "--name=b", "--insecure=off"];
-    let line = <Line as clap::Parser>::try_parse_from(words).map_err(|error| error.to_string());
+    let line = <FlagLine as clap::Parser>::try_parse_from(words).map_err(|error| error.to_string());
     let settings = line.expect("no conflict").flags.settings(&none).expect("good");
     assert_eq!((settings.node.name.as_str(), settings.server.insecure), ("b", false));
 }
 
 #[test]
 fn listen_address_accepts_port_flag_and_localhost() {
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        flags: Flags,
-    }
     let listens = |words: &[&str]| {
-        let line = <Line as clap::Parser>::try_parse_from([&["serve"], words].concat());
+        let line = <FlagLine as clap::Parser>::try_parse_from([&["serve"], words].concat());
         let flags = line.map_err(|error| error.to_string())?.flags;
         let settings = flags.settings(&none).map_err(|failure| failure.to_string())?;
         Ok::<_, String>(settings.server.listen.to_string())
@@ -75,7 +72,7 @@ fn listen_address_accepts_port_flag_and_localhost() {
     let said = listens(&["--listen", "7711"]).expect_err("no address");
     assert!(said.contains("localhost:7711"), "{said}");
     for flag in ["--data-dir", "--data", "--dir"] {
-        let line = <Line as clap::Parser>::try_parse_from(["serve", flag, "x"]);
+        let line = <FlagLine as clap::Parser>::try_parse_from(["serve", flag, "x"]);
         let settings = line.ok().and_then(|line| line.flags.settings(&none).ok());
         assert_eq!(settings.map(|settings| settings.node.data_dir), Some("x".into()), "{flag}");
     }

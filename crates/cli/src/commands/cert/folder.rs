@@ -24,7 +24,7 @@ pub struct CertificateFolder {
 /// Certificate that the authority made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuedRecord {
-    /// Its number, in hexadecimal.
+    /// Serial number, in hexadecimal.
     pub serial: String,
     /// Name and purpose.
     pub subject: String,

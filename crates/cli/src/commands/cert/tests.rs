@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
 #[derive(Parser)]
-struct Line {
+struct CertCommandLine {
     #[command(subcommand)]
     command: CertCommand,
 }
@@ -16,7 +16,7 @@ struct Line {
 fn run(folder: &TempDir, words: &str) -> Result<(), String> {
     let folder = folder.path().display().to_string();
     let words = words.split(' ').map(|word| word.replace('@', &folder));
-    let line = Line::try_parse_from(std::iter::once("cert".into()).chain(words));
+    let line = CertCommandLine::try_parse_from(std::iter::once("cert".into()).chain(words));
     let command = line.map_err(|error| error.to_string())?.command;
     command.run().map_err(|failure| failure.to_string())
 }
