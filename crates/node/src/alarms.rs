@@ -202,9 +202,11 @@ fn stalled(beat: &BeatStatus) -> Finding {
         "loops: merger" | "loops: small merger" => "it holds the compaction of the store",
         "available: vnodes" => "every write of available buckets on this node waits for it",
         name if name.starts_with("groups: ") => "writes and elections of the group wait for it",
+        name if name.starts_with("peers: peer ") => "the connection with that member waits for it",
+        name if name.starts_with("front-ends: ") => "new clients wait for it",
         _ => "its work waits",
     };
-    let (activity, lasted) = (beat.activity.name(), format_ms(beat.unchanged_ms));
+    let (activity, lasted) = (beat.activity_text(), format_ms(beat.unchanged_ms));
     let detail = format!("it {activity} for {lasted} without a beat; {waits}");
     Finding::new(AlarmCode::Stalled, &beat.name, detail)
 }

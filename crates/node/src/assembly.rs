@@ -310,7 +310,7 @@ impl Handles {
         (view, readiness): (&Arc<ClusterView>, &Arc<Readiness>),
     ) -> Arc<StatusReader> {
         let threads = vec![shared.log_writer.beat.clone()];
-        let watchdog = Watchdog::new(self.lifecycle.tasks.all.clone(), threads);
+        let watchdog = Watchdog::new(self.lifecycle.tasks.watched(), threads);
         Arc::new(StatusReader {
             settings: self.settings.clone(),
             incarnation,

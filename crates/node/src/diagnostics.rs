@@ -1,11 +1,14 @@
-//! Diagnostics of a node: what it keeps to tell operators how it is, and no request needs.
+//! Diagnostics of a node: what it keeps to tell operators how it is, and no request needs; and what
+//! front-ends report to it.
 
+use crate::Node;
 use crate::alarm_register::AlarmRegister;
 use crate::clock_monitor::ClockMonitor;
 use crate::listener_reports::ListenerReports;
-use crate::slow_log::SlowLog;
-use runtime::Watchdog;
+use crate::slow_log::{SlowEntry, SlowLog, SlowRequest};
+use runtime::{BeatStatus, Watch, Watchdog};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// See the head of this file.
 pub(crate) struct Diagnostics {
@@ -25,5 +28,70 @@ impl Diagnostics {
             watchdog: Arc::new(watchdog),
             slow_log: SlowLog::new(slow_ms),
         }
+    }
+}
+
+impl Node {
+    /// Returns true if a request that took this long belongs into the slow log.
+    #[inline]
+    pub fn is_slow(&self, took: Duration) -> bool {
+        self.status.diagnostics.slow_log.is_slow(took)
+    }
+
+    /// Records a slow request.
+    pub fn record_slow(&self, request: SlowRequest) {
+        self.status.diagnostics.slow_log.record(request);
+    }
+
+    /// Returns the slow log, the slowest request first.
+    pub fn slow_requests(&self) -> Vec<SlowEntry> {
+        self.status.diagnostics.slow_log.entries()
+    }
+
+    /// Returns the number of requests in the slow log.
+    pub fn slow_requests_count(&self) -> usize {
+        self.status.diagnostics.slow_log.len()
+    }
+
+    /// Sets the time from which on requests are in the slow log, and empties it.
+    pub fn set_slow_threshold(&self, threshold: Duration) {
+        self.status.diagnostics.slow_log.set_threshold(threshold);
+    }
+
+    /// Removes all requests from the slow log.
+    pub fn clear_slow_requests(&self) {
+        self.status.diagnostics.slow_log.clear();
+    }
+
+    /// Watches over a loop that a front-end begins, within [`Watch`]: a loop that does not come round
+    /// is reported like one of the node.
+    pub fn watch_loop<F: Future>(
+        &self,
+        name: &str,
+        watch: Watch,
+        task: F,
+    ) -> impl Future<Output = F::Output> + use<F> {
+        self.lifecycle.tasks.front_ends.track(name, watch, task)
+    }
+
+    /// Returns true if no long task of this node stands still, nor the watchdog over them. For
+    /// whoever restarts a process that hangs.
+    pub fn is_no_task_stalled(&self) -> bool {
+        self.status.diagnostics.watchdog.is_all_well()
+    }
+
+    /// Returns the beats of the tasks that stand still.
+    pub fn stalled_tasks(&self) -> Vec<BeatStatus> {
+        self.status.diagnostics.watchdog.late_beats()
+    }
+
+    /// Reports the listeners of the front-ends that the network reaches, for the alarm `exposed`.
+    pub fn report_exposed(&self, listeners: String) {
+        self.status.diagnostics.listeners.set_exposed(listeners);
+    }
+
+    /// Reports that a client was refused, for the alarm `clients_refused`.
+    pub fn report_refusal(&self, text: String) {
+        self.status.diagnostics.listeners.on_refusal(text);
     }
 }

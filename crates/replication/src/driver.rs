@@ -16,7 +16,7 @@ use base::limits::DECIDED_MS_MAX;
 use base::{Error, Millis, NodeId, Reason, Result};
 use logic::consensus::{EntrySize, Event, Role};
 use runtime::mutants::Mutant;
-use runtime::{CancellationToken, world};
+use runtime::{CancellationToken, round, world};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl Group {
                     self.on_fetch_ended(result).inspect_err(|error| self.fail(error.clone()))?;
                 }
                 () = self.driver.wait_for_wake() => {}
-                () = world::sleep(sleep) => {}
+                () = round::rest(world::sleep(sleep)) => {}
                 () = stop.cancelled(), if !is_retiring => {
                     is_retiring = true;
                     self.retire();
