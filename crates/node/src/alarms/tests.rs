@@ -183,7 +183,7 @@ fn node_and_group_alarms_are_raised_and_cleared() {
         let late = BeatStatus { name, activity, place: None, unchanged_ms: 11_000, is_late: true };
         state.late_tasks = vec![late];
     });
-    must_raise(AlarmCode::Stalled, "loops: counts", "it waits for a reply for 1 min", |state| {
+    must_raise(AlarmCode::Stalled, "loops: counts", "it waits for a reply for 60 s", |state| {
         let (name, activity) = ("loops: counts".into(), Activity::Waits);
         let place = Some("a reply");
         let late = BeatStatus { name, activity, place, unchanged_ms: 60_000, is_late: true };
