@@ -80,6 +80,8 @@ pub struct SlowRequest {
     pub at_ms: u64,
     /// Time from the end of their reading to the end of their answer in microseconds.
     pub took_us: u64,
+    /// Parts of that time.
+    pub stages: SlowStages,
     /// Protocol of the client.
     pub protocol: String,
     /// Command or kind of operation; of several requests, that of the first.
@@ -92,6 +94,37 @@ pub struct SlowRequest {
     pub requests: u64,
     /// Address of the client; null: unknown.
     pub client: Option<String>,
+}
+
+/// Stages of a slow request, each with its time in microseconds; sums of requests that were read
+/// together.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SlowStages {
+    /// Translation and evaluation, with the rows that it read, and what no other stage counts.
+    pub evaluate_us: u64,
+    /// Wait until its updates were decided and applied.
+    pub decide_us: u64,
+    /// Parts of `decide_us`, of the log entry that it waited for last; null: unknown.
+    pub entry: Option<EntryStages>,
+    /// Wait for replies of other nodes, of the replicas of an available bucket, of long reads.
+    pub reply_us: u64,
+    /// Wait until the connection took the answer.
+    pub send_us: u64,
+}
+
+/// Stages of a log entry, each with its time in milliseconds, from its first update on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EntryStages {
+    /// It gathered updates, or waited for earlier entries.
+    pub batch_ms: u64,
+    /// Then it waited for the log of this node, or was decided before.
+    pub log_ms: u64,
+    /// Then it waited for the logs of other members.
+    pub replicas_ms: u64,
+    /// Then its rows were written into the store's memory.
+    pub apply_ms: u64,
 }
 
 /// Prefix to empty, and the position to resume from.

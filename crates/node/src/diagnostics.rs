@@ -6,6 +6,8 @@ use crate::alarm_register::AlarmRegister;
 use crate::clock_monitor::ClockMonitor;
 use crate::listener_reports::ListenerReports;
 use crate::slow_log::{SlowEntry, SlowLog, SlowRequest};
+use replication::entry_times::EntryStages;
+use runtime::submit::Ticket;
 use runtime::{BeatStatus, Watch, Watchdog};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +38,18 @@ impl Node {
     #[inline]
     pub fn is_slow(&self, took: Duration) -> bool {
         self.status.diagnostics.slow_log.is_slow(took)
+    }
+
+    /// Returns true if there is a slow log.
+    #[inline]
+    pub fn has_slow_log(&self) -> bool {
+        self.status.diagnostics.slow_log.is_on()
+    }
+
+    /// Returns the stages of the entry that a ticket waited for, if it took long and was applied
+    /// lately.
+    pub fn entry_stages(&self, ticket: Ticket) -> Option<EntryStages> {
+        self.router.locator.groups.get(ticket.group)?.entry_stages(ticket.index)
     }
 
     /// Records a slow request.

@@ -75,6 +75,7 @@ pub use location::{BucketPlacement, PlacedMember};
 pub use process::processor_seconds;
 pub use recovery::{LogRepair, trust_log};
 pub use replication::comparison::{ComparisonStatus, DifferenceStatus};
+pub use replication::entry_times::EntryStages;
 pub use replication::point_reads::LentValue;
 pub use replication::snapshot::SnapshotStatus;
 pub use runs::{GetRun, RUN_BYTES_MAX, RUN_REQUESTS_MAX, SetRun};
@@ -82,7 +83,7 @@ pub use runtime::mutants::break_rule;
 pub use runtime::submit::{LaterReply, SubmitResult, Ticket};
 pub use runtime::{Activity, BeatStatus, Sample, SampleKind, WarningLimiter, Watch, round};
 pub use settings::{NodeSettings, PeerAddresses};
-pub use slow_log::{SlowEntry, SlowRequest, key_digest};
+pub use slow_log::{SlowEntry, SlowRequest, SlowStages, key_digest};
 pub use status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
 
 pub use transfer::{MovePhase, MoveProgress, MoveStatus};
