@@ -46,7 +46,7 @@ pub use members::{
 pub use number::{HexId, Integer};
 pub use operations::{
     Checkpoint, CheckpointTarget, Checkpoints, EmptyPrefix, EmptyPrefixProgress, EntryStages,
-    SectionLevels, SlowRequest, SlowRequests, SlowStages, StoredCheckpoint,
+    HotKey, HotKeys, SectionLevels, SlowRequest, SlowRequests, SlowStages, StoredCheckpoint,
 };
 pub use reload::{ReloadReply, SettingChange};
 pub use ring::{

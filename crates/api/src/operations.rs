@@ -2,8 +2,8 @@
 //! emptied.
 
 use crate::blob::Blob;
-use crate::schema::{CHECKPOINT_PATTERN, ContinueToken};
-use schemars::JsonSchema;
+use crate::schema::{CHECKPOINT_PATTERN, ContinueToken, one_of};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -125,6 +125,39 @@ pub struct EntryStages {
     pub replicas_ms: u64,
     /// Then its rows were written into the store's memory.
     pub apply_ms: u64,
+}
+
+/// Keys that most requests of a node concern, from a sample of the last minute.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct HotKeys {
+    /// Keys with more than a 64th of the accesses to a busy bucket, the most frequent first.
+    pub keys: Vec<HotKey>,
+}
+
+/// Key that many requests concern.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct HotKey {
+    /// Full name of the bucket.
+    pub bucket: String,
+    /// Kind of access.
+    #[schemars(schema_with = "key_access")]
+    pub access: String,
+    /// Beginning of the key, at most 128 bytes; null: the caller may not read it.
+    pub key: Option<Blob>,
+    /// Digest of the key, as the log has it: 16 hexadecimal digits.
+    pub key_digest: String,
+    /// Length of the key in bytes.
+    pub key_bytes: u64,
+    /// Share of the key in all accesses of this kind to the bucket, in thousandths.
+    pub share_permille: u64,
+    /// Estimated accesses a second.
+    pub per_second: u64,
+}
+
+fn key_access(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["reads", "writes"])
 }
 
 /// Prefix to empty, and the position to resume from.

@@ -4,9 +4,17 @@
 use crate::Node;
 use crate::alarm_register::AlarmRegister;
 use crate::clock_monitor::ClockMonitor;
+use crate::hot_keys::{HotKey, HotKeys, KeyAccess};
 use crate::listener_reports::ListenerReports;
+use crate::node_tasks::NodeTasks;
+use crate::settings::NodeSettings;
 use crate::slow_log::{SlowEntry, SlowLog, SlowRequest};
+use base::access::Verb;
+use base::rights::{KeySet, Need};
+use base::{BucketName, Principal};
+use bytes::Bytes;
 use replication::entry_times::EntryStages;
+use runtime::log_writer::LogWriterHandle;
 use runtime::submit::Ticket;
 use runtime::{BeatStatus, Watch, Watchdog};
 use std::sync::Arc;
@@ -19,16 +27,24 @@ pub(crate) struct Diagnostics {
     pub listeners: ListenerReports,
     pub watchdog: Arc<Watchdog>,
     pub slow_log: SlowLog,
+    pub hot_keys: HotKeys,
 }
 
 impl Diagnostics {
-    pub(crate) fn new(watchdog: Watchdog, slow_ms: u64) -> Diagnostics {
+    /// Returns the diagnostics of a node with these tasks, and with this log writer.
+    pub(crate) fn new(
+        settings: &NodeSettings,
+        tasks: &NodeTasks,
+        log_writer: &LogWriterHandle,
+    ) -> Diagnostics {
+        let watchdog = Watchdog::new(tasks.watched(), vec![log_writer.beat.clone()]);
         Diagnostics {
             alarms: AlarmRegister::default(),
             clock: ClockMonitor::default(),
             listeners: ListenerReports::default(),
             watchdog: Arc::new(watchdog),
-            slow_log: SlowLog::new(slow_ms),
+            slow_log: SlowLog::new(settings.slow_ms),
+            hot_keys: HotKeys::new(settings.hot_keys),
         }
     }
 }
@@ -38,6 +54,34 @@ impl Node {
     #[inline]
     pub fn is_slow(&self, took: Duration) -> bool {
         self.status.diagnostics.slow_log.is_slow(took)
+    }
+
+    /// Counts requests about these keys that were answered together, for the list of hot keys.
+    #[inline]
+    pub fn count_accesses<'k>(
+        &self,
+        bucket: &BucketName,
+        access: KeyAccess,
+        keys: impl ExactSizeIterator<Item = &'k [u8]>,
+    ) {
+        self.status.diagnostics.hot_keys.count_run(bucket, access, keys);
+    }
+
+    /// Returns the hot keys of this node, those with the most accesses first. A key is data: it is
+    /// hidden from a principal that may not read it.
+    pub fn hot_keys(&self, principal: &Principal) -> Vec<HotKey> {
+        let mut keys = self.status.diagnostics.hot_keys.list();
+        for HotKey { bucket, key_begin, .. } in &mut keys {
+            // A grant on a prefix covers a key if it covers the beginning of the key.
+            let is_readable = |begin: &mut Bytes| {
+                let need = Need::Keys(Verb::Read, bucket, KeySet::One(begin));
+                self.router.access.check(principal, &need).is_ok()
+            };
+            if !key_begin.as_mut().is_some_and(is_readable) {
+                *key_begin = None;
+            }
+        }
+        keys
     }
 
     /// Returns true if there is a slow log.

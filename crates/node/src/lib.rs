@@ -33,6 +33,7 @@ pub mod fuzzing;
 mod group_lifecycle;
 mod group_ref;
 mod groups;
+mod hot_keys;
 mod housekeeping;
 mod levels;
 mod lifecycle;
@@ -71,6 +72,7 @@ pub use cluster::{
 pub use dynamo::{AvailableStatus, HintsStatus};
 pub use emptying::{EmptyPrefixCursor, EmptyPrefixProgress};
 pub use flow::{Elsewhere, Flow};
+pub use hot_keys::{HotKey, KeyAccess};
 pub use location::{BucketPlacement, PlacedMember};
 pub use process::processor_seconds;
 pub use recovery::{LogRepair, trust_log};
