@@ -121,8 +121,8 @@ impl Node {
         self.status.diagnostics.slow_log.clear();
     }
 
-    /// Watches over a loop that a front-end begins, within [`Watch`]: a loop that does not come round
-    /// is reported like one of the node.
+    /// Watches over a loop that a front-end begins: one that does not come round is reported like a
+    /// loop of the node.
     pub fn watch_loop<F: Future>(
         &self,
         name: &str,

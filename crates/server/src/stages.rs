@@ -47,10 +47,11 @@ impl StageTimes {
     /// Awaits, and adds the time to that of the stage.
     #[inline]
     pub async fn measure<F: Future>(&mut self, stage: WaitStage, wait: F) -> F::Output {
-        let (mut wait, mut since) = (pin!(wait), None);
+        let mut wait = pin!(wait);
         if !self.is_measured {
             return wait.await;
         }
+        let mut since = None;
         let output = poll_fn(|context| {
             let polled = wait.as_mut().poll(context);
             if polled.is_pending() && since.is_none() {

@@ -24,7 +24,8 @@ use tokio::task::JoinHandle;
 /// Maximum number of calls of one peer that wait for its task.
 const CALLS_WAITING_MAX: usize = 4;
 
-/// Watch over the loops of connections: longer than the limits of all steps of a handshake together.
+/// Watch over the loops of connections: longer than the limits of all steps of a handshake
+/// together.
 const CONNECTION_WATCH: Watch = Watch::Round(Duration::from_secs(60));
 
 /// Longest wait of a stop for the tasks of all peers.

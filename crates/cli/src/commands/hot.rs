@@ -14,7 +14,8 @@ Examples:
 
 A node samples one request of 64, and lists the keys with more than a 64th of the reads or writes
 of a busy bucket. A minute later a request counts an eighth. Ask the masters: each node counts what
-passes through it. A key is hidden (-) from users who may not read it; its digest is that of the log.";
+passes through it. A key is hidden (-) from users who may not read it; its digest is that of the
+log.";
 
 const HEAD: [&str; 6] = ["a second", "share %", "of", "bucket", "key digest", "key"];
 

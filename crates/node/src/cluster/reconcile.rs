@@ -93,8 +93,7 @@ impl ClusterReconciler {
         self.update_own_row(agent, &cluster).await;
         let leads_directory = agent.directory.group.leadership.is_master();
         if leads_directory {
-            let maintained = self.maintain_directory(agent, &cluster).await;
-            log_error("the directory", maintained);
+            log_error("the directory", self.maintain_directory(agent, &cluster).await);
         }
         for group in agent.groups.all() {
             round::progress();

@@ -35,7 +35,8 @@ use tokio::task::JoinHandle;
 /// tries again only after a second. (The system's own bound, `net.core.somaxconn`, holds beside.)
 const BACKLOG_MAX: u32 = 4096;
 
-/// Watch over the loop of a listener: it rests until a connection arrives, and passes it on at once.
+/// Watch over the loop of a listener: it rests until a connection arrives, and passes it on at
+/// once.
 const LISTENER_WATCH: Watch = Watch::Round(Duration::from_secs(15));
 
 /// State that connections share, common and per protocol.

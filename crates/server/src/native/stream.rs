@@ -38,15 +38,12 @@ pub async fn rows(
     mut origin: AnswerOrigin,
 ) -> Result<(), ConnectionEnd> {
     let shared = connection.shared.clone();
-    let _reserved = match shared.reserve(RESERVED_BYTES) {
-        Some(reserved) => reserved,
-        None => {
-            let text = "too many ranges are being streamed: try again later";
-            let error = Error::new(Reason::Overloaded, text);
-            let verdict = Verdict::Failed(error.kind());
-            connection.output.push(&shared, errors::answer(&error), origin, verdict);
-            return Ok(());
-        }
+    let Some(_reserved) = shared.reserve(RESERVED_BYTES) else {
+        let text = "too many ranges are being streamed: try again later";
+        let error = Error::new(Reason::Overloaded, text);
+        let verdict = Verdict::Failed(error.kind());
+        connection.output.push(&shared, errors::answer(&error), origin, verdict);
+        return Ok(());
     };
     range.bytes_max = Some(PAGE_BYTES);
     range.rows_max = Some(PAGE_ROWS);
