@@ -36,7 +36,7 @@ fn key_with_more_than_a_64th_of_the_accesses_is_listed_whatever_the_others_are()
     let listed = hot.list();
     assert!(listed.len() <= COUNTERS_MAX);
     let found =
-        listed.iter().find(|key| key.key_begin.as_deref() == Some(b"hot")).expect("it is frequent");
+        listed.iter().find(|key| key.key_begin.as_deref() == Some(&b"hot"[..])).expect("it is frequent");
     let error = 1.0 / COUNTERS_MAX as f64;
     assert!((1.0 / 60.0..=1.0 / 60.0 + error).contains(&found.share), "{}", found.share);
     assert_eq!((found.key_digest, found.key_bytes), (crate::key_digest(b"hot"), 3));
@@ -146,7 +146,7 @@ fn one_request_of_64_is_sampled_and_none_if_it_is_turned_off() {
     let key = Key::from_static(b"single");
     let call = Call::Read(Read::Get(key), ReadLevel::Consistent);
     let request = Request { bucket: carts.clone(), call, retry: None };
-    let run: Vec<&[u8]> = vec![b"in a run"; 64];
+    let run: Vec<&[u8]> = vec![&b"in a run"[..]; 64];
     for _ in 0..1_000 {
         (0..64).for_each(|_| hot.count(&request));
         hot.count_run(&carts, KeyAccess::Read, run.iter().copied());

@@ -25,7 +25,7 @@ fn use_keys(server: &TestServer) {
                 text
             };
             requests.push_str(&command(&["GET", "popular"]).repeat(3));
-            requests.push_str(&command(&["GET", &format!("k{other}")]));
+            requests.push_str(&command(&["GET", format!("k{other}").as_str()]));
         }
         server.exchange(server.address, requests.as_bytes());
     }
@@ -35,7 +35,7 @@ fn use_keys(server: &TestServer) {
 fn most_read_and_most_written_keys_are_listed() {
     let server = TestServer::with_settings(ServerSettings::default());
     let before = server.exchange(server.address, &list(""));
-    assert!(before.ends_with("{\"keys\":[]}"), "{before}");
+    assert!(before.contains("{\"keys\":[]}"), "{before}");
     use_keys(&server);
     let listed = server.exchange(server.address, &list(""));
     for part in [
