@@ -29,8 +29,8 @@ const BY_TIME: Watch = Watch::Every(Duration::from_secs(15));
 /// Watch over loops that rest for moments, and wait for the directory, for other nodes and for
 /// reads, each for a limited time.
 const FOR_OTHERS: Watch = Watch::Every(Duration::from_secs(300));
-/// Watch over loops whose steps read, send or compare a whole partition: this may be all that a
-/// slow disk reads in an hour. Their pauses depend on settings and on the data.
+/// Watch over loops whose steps read, send or compare a whole partition, or a group: this may be all
+/// that a slow disk reads in an hour. Their pauses depend on settings and on the data.
 const BY_PARTITION: Watch = Watch::Round(Duration::from_secs(3_600));
 /// Watch over loops that rest until an event, and handle it at once.
 const BY_EVENT: Watch = Watch::Round(Duration::from_secs(15));
@@ -109,7 +109,7 @@ pub(crate) fn start_node_loops(node: &Node, is_stored: bool) {
     let (directory, available) = (router.directory.clone(), router.available.clone());
     let replacement = RingReplacement { directory, available };
     loops.spawn("ring replacement", FOR_OTHERS, ring_replacement::run(replacement, stop()));
-    loops.spawn("audit", FOR_OTHERS, cluster.calls.audit.clone().run());
+    loops.spawn("audit", BY_PARTITION, cluster.calls.audit.clone().run());
     let watch = disk_alarm::watch(cluster.disk.clone(), stop());
     loops.spawn("disk alarm", BY_TIME, watch);
     let alarm = master_alarm::watch(router.clone());

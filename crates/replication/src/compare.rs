@@ -11,7 +11,7 @@ use super::seals::BOOKKEEPING_BUCKET;
 use base::codec::Malformed;
 use base::{BucketId, Error, LogIndex, NodeId, Part, Reason, Result};
 use bytes::Bytes;
-use runtime::round::progress;
+use runtime::round::{progress, rest};
 use runtime::submit::Ticket;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,7 +172,8 @@ impl GroupComparison<'_> {
         });
         let pause_ms = (own_sum.bytes * 1_000).checked_div(self.rate).unwrap_or_default();
         if pause_ms > 0 {
-            sleep(Duration::from_millis(pause_ms)).await;
+            // However low the rate is set: no work is under way.
+            rest(sleep(Duration::from_millis(pause_ms))).await;
         }
         Ok(Some(next))
     }
