@@ -29,7 +29,7 @@ const BY_TIME: Watch = Watch::Every(Duration::from_secs(15));
 /// Watch over loops that rest for moments, and wait for the directory, for other nodes and for
 /// reads, each for a limited time.
 const FOR_OTHERS: Watch = Watch::Every(Duration::from_secs(300));
-/// Watch over loops whose steps read, send or compare a whole partition, or a group: this may be all
+/// Watch over loops whose steps read, send or compare a whole partition or group: this may be all
 /// that a slow disk reads in an hour. Their pauses depend on settings and on the data.
 const BY_PARTITION: Watch = Watch::Round(Duration::from_secs(3_600));
 /// Watch over loops that rest until an event, and handle it at once.
