@@ -97,7 +97,7 @@ pub(crate) async fn serve(
     match native.run().await {
         Ok(()) | Err(ConnectionEnd::Disconnected) => None,
         Err(ConnectionEnd::Refused(refusal)) => {
-            let origin = answer_origin(&self.shared, OperationKind::Other, FINAL_MANNER);
+            let origin = answer_origin(&native.shared, OperationKind::Other, FINAL_MANNER);
             native.refuse(*refusal, origin);
             if native.flush().await.is_ok() {
                 native.linger().await;
