@@ -45,8 +45,8 @@ pub use members::{
 };
 pub use number::{HexId, Integer};
 pub use operations::{
-    Checkpoint, CheckpointTarget, Checkpoints, EmptyPrefix, EmptyPrefixProgress, SectionLevels,
-    SlowRequest, SlowRequests, StoredCheckpoint,
+    Checkpoint, CheckpointTarget, Checkpoints, EmptyPrefix, EmptyPrefixProgress, EntryStages,
+    HotKey, HotKeys, SectionLevels, SlowRequest, SlowRequests, SlowStages, StoredCheckpoint,
 };
 pub use reload::{ReloadReply, SettingChange};
 pub use ring::{

@@ -2,8 +2,8 @@
 //! emptied.
 
 use crate::blob::Blob;
-use crate::schema::{CHECKPOINT_PATTERN, ContinueToken};
-use schemars::JsonSchema;
+use crate::schema::{CHECKPOINT_PATTERN, ContinueToken, one_of};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -80,6 +80,8 @@ pub struct SlowRequest {
     pub at_ms: u64,
     /// Time from the end of their reading to the end of their answer in microseconds.
     pub took_us: u64,
+    /// Parts of that time.
+    pub stages: SlowStages,
     /// Protocol of the client.
     pub protocol: String,
     /// Command or kind of operation; of several requests, that of the first.
@@ -92,6 +94,70 @@ pub struct SlowRequest {
     pub requests: u64,
     /// Address of the client; null: unknown.
     pub client: Option<String>,
+}
+
+/// Stages of a slow request, each with its time in microseconds; sums of requests that were read
+/// together.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SlowStages {
+    /// Translation and evaluation, with the rows that it read, and what no other stage counts.
+    pub evaluate_us: u64,
+    /// Wait until its updates were decided and applied.
+    pub decide_us: u64,
+    /// Parts of `decide_us`, of the log entry that it waited for last; null: unknown.
+    pub entry: Option<EntryStages>,
+    /// Wait for replies of other nodes, of the replicas of an available bucket, of long reads.
+    pub reply_us: u64,
+    /// Wait until the connection took the answer.
+    pub send_us: u64,
+}
+
+/// Stages of a log entry, each with its time in milliseconds, from its first update on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EntryStages {
+    /// It gathered updates, or waited for earlier entries.
+    pub batch_ms: u64,
+    /// Then it waited for the log of this node, or was decided before.
+    pub log_ms: u64,
+    /// Then it waited for the logs of other members.
+    pub replicas_ms: u64,
+    /// Then its rows were written into the store's memory.
+    pub apply_ms: u64,
+}
+
+/// Keys that most requests of a node concern, from a sample of the last minute.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct HotKeys {
+    /// Keys with more than a 64th of the accesses to a busy bucket, the most frequent first.
+    pub keys: Vec<HotKey>,
+}
+
+/// Key that many requests concern.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct HotKey {
+    /// Full name of the bucket.
+    pub bucket: String,
+    /// Kind of access.
+    #[schemars(schema_with = "key_access")]
+    pub access: String,
+    /// Beginning of the key, at most 128 bytes; null: the caller may not read it.
+    pub key: Option<Blob>,
+    /// Digest of the key, as the log has it: 16 hexadecimal digits.
+    pub key_digest: String,
+    /// Length of the key in bytes.
+    pub key_bytes: u64,
+    /// Share of the key in all accesses of this kind to the bucket, in thousandths.
+    pub share_permille: u64,
+    /// Estimated accesses a second.
+    pub per_second: u64,
+}
+
+fn key_access(_: &mut SchemaGenerator) -> Schema {
+    one_of(&["reads", "writes"])
 }
 
 /// Prefix to empty, and the position to resume from.

@@ -49,7 +49,7 @@ pub fn all() -> Map<String, Value> {
     add!(answers: AccessState, AccessDecision, Administrator, ApiTokenReply);
     add!(answers: PageReply, KeyCount, KeyPage, BucketMove, SiblingsReply, StoredReply);
     add!(answers: ReloadReply);
-    add!(answers: SlowRequests);
+    add!(answers: SlowRequests, HotKeys);
     add!(requests: AccessSwitch, AccessQuestion, NewUser, UserChange, NewPassword);
     add!(requests: NewApiToken, RoleGrants);
     add!(requests: NewMember, MemberUpdate, Replacement, PartChange, DesiredMembers);

@@ -259,14 +259,17 @@ pub struct TaskBeat {
     /// Activity of the task.
     #[schemars(schema_with = "activity")]
     pub activity: String,
-    /// Time since the last beat in milliseconds, to a second.
+    /// What the task waits for in the middle of a round; null: unknown, or it does not wait.
+    pub waits_for: Option<String>,
+    /// Time since the last beat in milliseconds, to a second; of a task that waits in the middle of
+    /// a round, since the round began.
     pub unchanged_ms: u64,
     /// True if the task stands still.
     pub stalled: bool,
 }
 
 fn activity(_: &mut SchemaGenerator) -> Schema {
-    one_of(&["rests", "works", "uses the disk"])
+    one_of(&["rests", "works", "uses the disk", "waits"])
 }
 
 fn role(_: &mut SchemaGenerator) -> Schema {

@@ -214,6 +214,10 @@ alarms! {
     Exposed, "exposed", Warning, "listeners",
         "open to the network without encryption or login: {detail}",
         "set `tls` and `peer_tls` to `required`, or listen on loopback or on a private network";
+    HotKey, "hot_key", Notice, "reads or writes",
+        "one key takes most {subject} of this node: {detail}",
+        "`credenza hot` shows the key; spread its data over several keys, or let clients keep what \
+         they read: more nodes do not help one key";
     ClientsRefused, "clients_refused", Warning, "listeners",
         "{detail}",
         "correct the client, or raise the limit that the text names";

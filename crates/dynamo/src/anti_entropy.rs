@@ -27,6 +27,7 @@ use logic::sync::{
     self, Effect, Event, Exchange, Leaf, ROWS_PER_PAGE_MAX, RowDigest, Side, Summary, SyncAnswer,
 };
 use runtime::metrics::Metrics;
+use runtime::round::progress;
 use runtime::world;
 use runtime::world::{sleep, sleep_or_cancelled};
 use std::collections::BTreeSet;
@@ -72,6 +73,7 @@ pub async fn run(available: Arc<Available>) {
         }
         let n_vals: BTreeSet<u8> = copies.iter().map(|(_, copies)| *copies).collect();
         for (tree_id, other) in available.comparison_pairs(&n_vals) {
+            progress();
             if stop.is_cancelled() {
                 return;
             }
@@ -150,6 +152,7 @@ impl Available {
         let mut exchange = Exchange::new();
         let mut event = Event::Started;
         loop {
+            progress();
             let mut effects = Vec::new();
             // The tree may have been evicted since the last step. The next round builds it again.
             let stepped = self.vnode_store.with_tree(tree_id, |tree| {
@@ -308,6 +311,7 @@ impl Available {
             if waiting == 0 {
                 return all;
             }
+            progress();
             if let Err(error) = tasks.next().await {
                 tracing::debug!(
                     target: "node", %error, "a differing row could not be repaired yet"

@@ -11,8 +11,8 @@ use crate::Available;
 use base::{Error, Kind, Millis, NodeId, Result};
 use logic::members::{Effect, Event, FailureDetector, Health};
 use runtime::metrics::Metrics;
-use runtime::world;
 use runtime::world::{sleep, until_next};
+use runtime::{round, world};
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -118,7 +118,7 @@ pub async fn run(available: Arc<Available>) {
             biased;
             () = stop.cancelled() => {}
             () = available.failure_detector.changed.notified() => {}
-            () = sleep(available.failure_detector.until_check()) => {}
+            () = round::rest(sleep(available.failure_detector.until_check())) => {}
         }
     }
 }

@@ -26,6 +26,7 @@ use bytes::Bytes;
 use logic::ring::Ring;
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
+use runtime::round::progress;
 use runtime::world;
 use runtime::world::next_or_cancelled;
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,6 +121,7 @@ impl Available {
         let count = page.len();
         let (mut tasks, mut waiting, mut sent) = (JoinSet::new(), 0, 0);
         for delivery in page {
+            progress();
             if waiting == SENDS_MAX {
                 sent += usize::from(tasks.next().await);
                 waiting -= 1;
@@ -141,6 +143,7 @@ impl Available {
             waiting += 1;
         }
         for _ in 0..waiting {
+            progress();
             sent += usize::from(tasks.next().await);
         }
         (sent, sent < count)

@@ -12,8 +12,8 @@
 use crate::Available;
 use base::Result;
 use base::error::shutting_down;
-use runtime::world;
 use runtime::world::sleep;
+use runtime::{round, world};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -142,7 +142,7 @@ pub async fn run(available: Arc<Available>) {
     while let Ok(wait) = timers.plan_look(stopping) {
         tokio::select! {
             biased;
-            () = timers.changed.notified() => {}
+            () = round::rest(timers.changed.notified()) => {}
             () = stop.cancelled(), if !stopping => stopping = true,
             () = sleep(wait.unwrap_or_default()), if wait.is_some() => {}
         }

@@ -26,7 +26,7 @@ use bytes::Bytes;
 use runtime::log_writer::{AppendCompletion, LogWriterHandle, store_error};
 use runtime::warning_limiter::WarningLimiter;
 use runtime::write_pacer::{WritePacer, WriterPauses};
-use runtime::{CancellationToken, world};
+use runtime::{CancellationToken, round, world};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -317,7 +317,7 @@ impl VnodeStore {
         loop {
             tokio::select! {
                 biased;
-                () = self.wake.notified() => {}
+                () = round::rest(self.wake.notified()) => {}
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
                     self.state().closing = true;

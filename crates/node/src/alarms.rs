@@ -4,6 +4,7 @@
 use crate::alarm_register::Finding;
 use crate::cluster::{ClusterStatus, MemberStatus};
 use crate::disk_health::DiskHealth;
+use crate::hot_keys::ConcentratedAccess;
 use crate::readiness::{self, Unreached};
 use crate::status::{GroupStatus, StoreStatus};
 use base::duration::format_ms;
@@ -21,6 +22,8 @@ const BEHIND_MS: u64 = 30_000;
 const HINTS_OLD_MS: u64 = 3_600_000;
 /// Time for which the log must exceed its limit, in milliseconds: a truncation may be under way.
 const LOG_HELD_MS: u64 = 60_000;
+/// Time for which one key must take most accesses, in milliseconds: a burst is no pattern.
+const HOT_KEY_MS: u64 = 60_000;
 
 /// Lag of the store's flushes or merges, for which writes wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +91,8 @@ pub(crate) struct AlarmInput<'a> {
     pub clock_jump_ms: Option<i64>,
     /// Tasks that stand still.
     pub late_tasks: &'a [BeatStatus],
+    /// Keys that take most reads, or writes, of this node.
+    pub concentrated: Vec<ConcentratedAccess>,
     /// Listeners beyond this machine. Empty: there are none.
     pub exposed: &'a str,
     /// Names of the members with which plain connections last while they may be encrypted.
@@ -129,6 +134,7 @@ impl AlarmInput<'_> {
                 .map(|(member, lacks)| Finding::new(AlarmCode::LevelMixed, member, lacks.clone())),
         );
         all.extend(self.late_tasks.iter().map(stalled));
+        all.extend(self.concentrated.iter().map(concentrated));
         all.extend(self.store_lag.finding());
         all.extend(
             self.tls.iter().map(|warning| {
@@ -202,11 +208,21 @@ fn stalled(beat: &BeatStatus) -> Finding {
         "loops: merger" | "loops: small merger" => "it holds the compaction of the store",
         "available: vnodes" => "every write of available buckets on this node waits for it",
         name if name.starts_with("groups: ") => "writes and elections of the group wait for it",
+        name if name.starts_with("peers: peer ") => "the connection with that member waits for it",
+        name if name.starts_with("front-ends: ") => "new clients wait for it",
         _ => "its work waits",
     };
-    let (activity, lasted) = (beat.activity.name(), format_ms(beat.unchanged_ms));
+    let (activity, lasted) = (beat.activity_text(), format_ms(beat.unchanged_ms));
     let detail = format!("it {activity} for {lasted} without a beat; {waits}");
     Finding::new(AlarmCode::Stalled, &beat.name, detail)
+}
+
+/// Returns the finding of a key that takes most accesses. The key is data, and no part of it.
+fn concentrated(found: &ConcentratedAccess) -> Finding {
+    let ConcentratedAccess { bucket, access, share, per_second } = found;
+    let (percent, bucket) = (share * 100.0, bucket.full());
+    let detail = format!("{percent:.0} % of them, {per_second:.0} a second, in bucket `{bucket}`");
+    Finding::new(AlarmCode::HotKey, access.name(), detail).lasting(HOT_KEY_MS)
 }
 
 /// Returns what is wrong with a group.

@@ -47,7 +47,7 @@ use replication::recovered::RecoveredGroup;
 use replication::snapshot::{Snapshots, TransferTimeouts};
 use runtime::log_writer::LogWriterHandle;
 use runtime::metrics::Metrics;
-use runtime::{DiskSpace, MaintenanceSignal, Watchdog, WritePacer, file_tasks::FileTasks};
+use runtime::{DiskSpace, MaintenanceSignal, WritePacer, file_tasks::FileTasks};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use store::{DataDir, LogReader, Trees};
@@ -100,6 +100,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
     let data = Arc::new(OpenDataDir::new(data, shared.tasks.clone()));
     let links = Arc::new(PeerLinks::new(own, Arc::clone(&shared.peers), &catalog));
     let handles = Handles {
+        diagnostics: Arc::new(Diagnostics::new(&settings, &tasks, &shared.log_writer)),
         levels: Arc::new(LevelKeeper::new(&data, &shared.trees, &links, &catalog)),
         links,
         lifecycle: Arc::new(Lifecycle::new(groups.clone(), available.vnode_store.clone(), tasks)),
@@ -236,6 +237,7 @@ struct Handles {
     data: Arc<OpenDataDir>,
     file_tasks: Arc<FileTasks>,
     lifecycle: Arc<Lifecycle>,
+    diagnostics: Arc<Diagnostics>,
 }
 
 impl Handles {
@@ -264,6 +266,7 @@ impl Handles {
             metrics: self.disk.metrics.clone(),
             space: self.disk.space.clone(),
             levels: self.levels.clone(),
+            diagnostics: self.diagnostics.clone(),
             lifecycle: self.lifecycle.clone(),
         })
     }
@@ -309,8 +312,6 @@ impl Handles {
         incarnation: u64,
         (view, readiness): (&Arc<ClusterView>, &Arc<Readiness>),
     ) -> Arc<StatusReader> {
-        let threads = vec![shared.log_writer.beat.clone()];
-        let watchdog = Watchdog::new(self.lifecycle.tasks.all.clone(), threads);
         Arc::new(StatusReader {
             settings: self.settings.clone(),
             incarnation,
@@ -321,7 +322,7 @@ impl Handles {
             pacer: shared.pacer.clone(),
             disk: self.disk.clone(),
             lifecycle: self.lifecycle.clone(),
-            diagnostics: Arc::new(Diagnostics::new(watchdog, self.settings.slow_ms)),
+            diagnostics: self.diagnostics.clone(),
         })
     }
 

@@ -13,7 +13,7 @@ use replication::comparison::{
 };
 use replication::group::Group;
 use replication::seals::BOOKKEEPING_BUCKET;
-use runtime::world;
+use runtime::{round, world};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl ReplicaAudit {
                 biased;
                 () = stop.cancelled() => {}
                 () = self.comparisons.wake.notified() => {}
-                () = world::sleep(world::until_next(PERIOD)) => {}
+                () = round::rest(world::sleep(world::until_next(PERIOD))) => {}
             }
         }
     }
@@ -60,6 +60,7 @@ impl ReplicaAudit {
     async fn compare_due_groups(&self, due: &mut BTreeMap<GroupId, u64>) {
         let pause = self.settings.scrub_interval_ms;
         for group in self.groups.all() {
+            round::progress();
             let now = world::milliseconds();
             if !group.leadership.is_master() {
                 self.comparisons.forget(group.id);

@@ -12,7 +12,7 @@ use base::error::shutting_down;
 use base::{BucketId, GroupId, Result};
 use replication::count_scan::CountScan;
 use replication::group::Group;
-use runtime::world;
+use runtime::{round, world};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub(crate) async fn run(mut keeper: CountKeeper) {
             biased;
             () = stop.cancelled() => {}
             _ = changes.changed() => {}
-            () = world::sleep(pause) => {}
+            () = round::rest(world::sleep(pause)) => {}
         }
     }
 }
@@ -59,6 +59,7 @@ impl CountKeeper {
     async fn check(&mut self) -> Duration {
         let mut incomplete = Vec::new();
         for group in self.router.locator.groups.all() {
+            round::progress();
             if !group.leadership.is_master() {
                 continue;
             }

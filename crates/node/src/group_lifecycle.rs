@@ -8,19 +8,21 @@ use crate::settings::NodeSettings;
 use base::{Placement, Reason, Result};
 use metadata::Directory;
 use replication::group::Group;
-use runtime::FileTasks;
+use runtime::{FileTasks, Watch};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest pause of a group's driver.
 const DRIVER_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Time within which a dropped group's rows are removed: what is to be flushed before may be much.
+const END_MAX: Duration = Duration::from_secs(3_600);
 
 /// Runs a group's driver on this node.
 pub(crate) fn drive(lifecycle: &Arc<Lifecycle>, group: Arc<Group>) {
     let (owner, tasks) = (lifecycle.clone(), &lifecycle.tasks.groups);
     let stop = tasks.cancellation_token().clone();
     let name = format!("group {}", group.id);
-    tasks.spawn_watched(&name, DRIVER_PAUSE_MAX, async move {
+    tasks.spawn(&name, Watch::Every(DRIVER_PAUSE_MAX), async move {
         if let Err(error) = group.drive(stop).await {
             owner.fail(error);
         }
@@ -64,7 +66,7 @@ impl GroupHost {
             return;
         }
         let (host, name) = (self.clone(), format!("end of group {}", group.id));
-        self.lifecycle.tasks.loops.spawn(&name, async move {
+        self.lifecycle.tasks.loops.spawn(&name, Watch::Round(END_MAX), async move {
             // The driver first: an entry applied later would restore rows.
             group.driver.wait_for_end().await;
             let id = group.id;

@@ -33,6 +33,7 @@ pub mod fuzzing;
 mod group_lifecycle;
 mod group_ref;
 mod groups;
+mod hot_keys;
 mod housekeeping;
 mod levels;
 mod lifecycle;
@@ -71,18 +72,20 @@ pub use cluster::{
 pub use dynamo::{AvailableStatus, HintsStatus};
 pub use emptying::{EmptyPrefixCursor, EmptyPrefixProgress};
 pub use flow::{Elsewhere, Flow};
+pub use hot_keys::{HotKey, KeyAccess};
 pub use location::{BucketPlacement, PlacedMember};
 pub use process::processor_seconds;
 pub use recovery::{LogRepair, trust_log};
 pub use replication::comparison::{ComparisonStatus, DifferenceStatus};
+pub use replication::entry_times::EntryStages;
 pub use replication::point_reads::LentValue;
 pub use replication::snapshot::SnapshotStatus;
 pub use runs::{GetRun, RUN_BYTES_MAX, RUN_REQUESTS_MAX, SetRun};
 pub use runtime::mutants::break_rule;
 pub use runtime::submit::{LaterReply, SubmitResult, Ticket};
-pub use runtime::{Activity, BeatStatus, Sample, SampleKind, WarningLimiter};
+pub use runtime::{Activity, BeatStatus, Sample, SampleKind, WarningLimiter, Watch, round};
 pub use settings::{NodeSettings, PeerAddresses};
-pub use slow_log::{SlowEntry, SlowRequest, key_digest};
+pub use slow_log::{SlowEntry, SlowRequest, SlowStages, key_digest};
 pub use status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
 
 pub use transfer::{MovePhase, MoveProgress, MoveStatus};
@@ -101,7 +104,6 @@ use replication::read::read_at_once;
 use route::Router;
 use status_reader::StatusReader;
 use std::sync::Arc;
-use std::time::Duration;
 use transfer::BucketMoves;
 
 /// A running node. Cheap to clone. [`Node::stop`] ends it.
@@ -262,58 +264,6 @@ impl Node {
     /// waits until that one has it.
     pub async fn drop_master(&self, bucket: &BucketName) -> Result<()> {
         self.router.drop_master(bucket).await
-    }
-
-    /// Returns true if a request that took this long belongs into the slow log.
-    #[inline]
-    pub fn is_slow(&self, took: Duration) -> bool {
-        self.status.diagnostics.slow_log.is_slow(took)
-    }
-
-    /// Records a slow request.
-    pub fn record_slow(&self, request: SlowRequest) {
-        self.status.diagnostics.slow_log.record(request);
-    }
-
-    /// Returns the slow log, the slowest request first.
-    pub fn slow_requests(&self) -> Vec<SlowEntry> {
-        self.status.diagnostics.slow_log.entries()
-    }
-
-    /// Returns the number of requests in the slow log.
-    pub fn slow_requests_count(&self) -> usize {
-        self.status.diagnostics.slow_log.len()
-    }
-
-    /// Sets the time from which on requests are in the slow log, and empties it.
-    pub fn set_slow_threshold(&self, threshold: Duration) {
-        self.status.diagnostics.slow_log.set_threshold(threshold);
-    }
-
-    /// Removes all requests from the slow log.
-    pub fn clear_slow_requests(&self) {
-        self.status.diagnostics.slow_log.clear();
-    }
-
-    /// Returns true if no long task of this node stands still, nor the watchdog over them. For
-    /// whoever restarts a process that hangs.
-    pub fn is_no_task_stalled(&self) -> bool {
-        self.status.diagnostics.watchdog.is_all_well()
-    }
-
-    /// Returns the beats of the tasks that stand still.
-    pub fn stalled_tasks(&self) -> Vec<BeatStatus> {
-        self.status.diagnostics.watchdog.late_beats()
-    }
-
-    /// Reports the listeners of the front-ends that the network reaches, for the alarm `exposed`.
-    pub fn report_exposed(&self, listeners: String) {
-        self.status.diagnostics.listeners.set_exposed(listeners);
-    }
-
-    /// Reports that a client was refused, for the alarm `clients_refused`.
-    pub fn report_refusal(&self, text: String) {
-        self.status.diagnostics.listeners.on_refusal(text);
     }
 
     /// All metrics as samples, for `/metrics` and `INFO`.

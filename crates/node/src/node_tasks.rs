@@ -1,7 +1,8 @@
 //! Parents of a node's tasks, in the order in which a stop ends them.
 //!
 //! First the loops, the groups and the available path: they take nothing new and finish what they
-//! have. Then the requests under way, when the connections are closed that they may wait for.
+//! have. Then the requests under way, when the connections are closed that they may wait for. The
+//! loops of front-ends are the concern of those who began them: a stop does not wait for them.
 
 use runtime::TaskScope;
 
@@ -19,6 +20,8 @@ pub(crate) struct NodeTasks {
     pub requests: TaskScope,
     /// Connections with other nodes.
     pub peers: TaskScope,
+    /// Loops of the program around the node.
+    pub front_ends: TaskScope,
 }
 
 impl NodeTasks {
@@ -31,7 +34,13 @@ impl NodeTasks {
             requests: all.child("requests"),
             peers: all.child("peers"),
             all,
+            front_ends: TaskScope::new("front-ends"),
         }
+    }
+
+    /// Returns the scopes whose loops and threads a watchdog watches.
+    pub(crate) fn watched(&self) -> Vec<TaskScope> {
+        vec![self.all.clone(), self.front_ends.clone()]
     }
 
     /// Ends the background loops; requests and connections continue.

@@ -2,6 +2,7 @@
 
 use crate::access::Authorizer;
 use crate::answers::Answers;
+use crate::diagnostics::Diagnostics;
 use crate::flow::{Caller, Flow};
 use crate::group_ref::GroupRef;
 use crate::groups::Local;
@@ -51,6 +52,7 @@ pub(crate) struct Router {
     /// Free space of the disk.
     pub space: Arc<DiskSpace>,
     pub levels: Arc<LevelKeeper>,
+    pub diagnostics: Arc<Diagnostics>,
     pub lifecycle: Arc<Lifecycle>,
 }
 
@@ -73,6 +75,7 @@ impl Router {
         if let Err(error) = self.access.admit(flow, &request) {
             return SubmitResult::Ready(Err(error));
         }
+        self.diagnostics.hot_keys.count(&request);
         let evaluated = match &request.call {
             Call::Directory(call) => self.execute_directory_call(flow, &request.bucket, call),
             call => match self.resolve(flow, &request.bucket) {

@@ -61,6 +61,8 @@ pub struct NodeSettings {
     pub anti_entropy_interval_ms: u64,
     /// Time from which on a request is in the slow log. 0: none is.
     pub slow_ms: u64,
+    /// True if requests are sampled for the list of hot keys.
+    pub hot_keys: bool,
     /// Addresses for the other nodes of its cluster. `None`: it accepts no others.
     pub peers: Option<PeerAddresses>,
     /// TLS of connections to other nodes. `None`: they are plain.
@@ -106,6 +108,7 @@ impl Default for NodeSettings {
             reap_after_ms: 150_000,
             anti_entropy_interval_ms: 10_000,
             slow_ms: 100,
+            hot_keys: true,
             peers: None,
             tls: None,
             peer_networks: IpNetworks::default(),

@@ -6,6 +6,7 @@
 //! Never: holds a key or a value.
 
 use base::codec::checksum;
+use replication::entry_times::EntryStages;
 use runtime::world;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,6 +16,23 @@ use std::time::Duration;
 
 /// Number of requests that are kept.
 const REQUESTS_MAX: usize = 1_000;
+
+/// Stages of a slow request, each with the time that it took. Of requests that were read together
+/// they are sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlowStages {
+    /// Translation and evaluation here, with the rows that it read, and what no other stage counts.
+    pub evaluate: Duration,
+    /// Wait until its updates were decided and applied.
+    pub decide: Duration,
+    /// Stages of the entry that it waited for last, if they are known.
+    pub entry: Option<EntryStages>,
+    /// Wait for replies that take longer: of other nodes, of the replicas of available buckets, of
+    /// reads of many rows.
+    pub reply: Duration,
+    /// Wait until the client's connection took the answer.
+    pub send: Duration,
+}
 
 /// Slow request, or several that were read and answered together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +49,8 @@ pub struct SlowRequest {
     pub requests: u64,
     /// Time from the end of their reading to the end of their answer.
     pub took: Duration,
+    /// Parts of that time.
+    pub stages: SlowStages,
     /// Address of the client, if it is known.
     pub client: Option<SocketAddr>,
 }
@@ -85,6 +105,12 @@ impl SlowLog {
     pub(crate) fn set_threshold(&self, threshold: Duration) {
         self.threshold_us.store(microseconds(threshold), Ordering::Relaxed);
         self.clear();
+    }
+
+    /// Returns true if requests are kept at all.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.threshold_us.load(Ordering::Relaxed) != u64::MAX
     }
 
     /// Returns true if a request that took this long is to be recorded.
@@ -145,6 +171,7 @@ mod tests {
             key_digest: Some(key_digest(b"k")),
             requests: 1,
             took: Duration::from_millis(ms),
+            stages: SlowStages::default(),
             client: None,
         }
     }
@@ -175,6 +202,7 @@ mod tests {
     #[test]
     fn slow_log_with_threshold_zero_keeps_nothing() {
         let log = SlowLog::new(0);
+        assert!(!log.is_on() && SlowLog::new(100).is_on());
         record(&log, 3_600_000);
         assert_eq!(log.len(), 0);
     }

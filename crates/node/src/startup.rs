@@ -20,15 +20,20 @@ use dynamo::{Available, anti_entropy, failure_detector, handoff, hints, operatio
 use logic::consensus::Configuration;
 use replication::group::Group;
 use runtime::log_writer::{AppendCompletion, AppendSink, store_error};
-use runtime::world;
+use runtime::{Watch, world};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest pause of loops that wait for nothing but their time: a quarter of the longest lease.
-const WATCHING_PAUSE_MAX: Duration = Duration::from_secs(15);
-/// Longest pause of a loop that waits for the directory and for other nodes, each for a limited
-/// time.
-const WAITING_PAUSE_MAX: Duration = Duration::from_secs(300);
+/// Watch over loops that wait for nothing but their time: a quarter of the longest lease.
+const BY_TIME: Watch = Watch::Every(Duration::from_secs(15));
+/// Watch over loops that rest for moments, and wait for the directory, for other nodes and for
+/// reads, each for a limited time.
+const FOR_OTHERS: Watch = Watch::Every(Duration::from_secs(300));
+/// Watch over loops whose steps read, send or compare a whole partition or group: this may be all
+/// that a slow disk reads in an hour. Their pauses depend on settings and on the data.
+const BY_PARTITION: Watch = Watch::Round(Duration::from_secs(3_600));
+/// Watch over loops that rest until an event, and handle it at once.
+const BY_EVENT: Watch = Watch::Round(Duration::from_secs(15));
 
 /// See [`Node::start`].
 pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) -> Result<Node> {
@@ -100,19 +105,19 @@ pub(crate) fn start_node_loops(node: &Node, is_stored: bool) {
     let (loops, stop) = (&lifecycle.tasks.loops, || lifecycle.stop_signal());
     start_vnode_loops(&router.available, lifecycle);
     let reconcile = cluster::reconcile(cluster.clone(), is_stored);
-    loops.spawn_watched("cluster", WAITING_PAUSE_MAX, reconcile);
+    loops.spawn("cluster", FOR_OTHERS, reconcile);
     let (directory, available) = (router.directory.clone(), router.available.clone());
     let replacement = RingReplacement { directory, available };
-    loops.spawn("ring replacement", ring_replacement::run(replacement, stop()));
-    loops.spawn("audit", cluster.calls.audit.clone().run());
+    loops.spawn("ring replacement", FOR_OTHERS, ring_replacement::run(replacement, stop()));
+    loops.spawn("audit", BY_PARTITION, cluster.calls.audit.clone().run());
     let watch = disk_alarm::watch(cluster.disk.clone(), stop());
-    loops.spawn_watched("disk alarm", WATCHING_PAUSE_MAX, watch);
+    loops.spawn("disk alarm", BY_TIME, watch);
     let alarm = master_alarm::watch(router.clone());
-    loops.spawn_watched("master alarm", WATCHING_PAUSE_MAX, alarm);
+    loops.spawn("master alarm", BY_TIME, alarm);
     let watch = alarm_watch::watch(node.status.clone(), stop());
-    loops.spawn_watched("alarms", WATCHING_PAUSE_MAX, watch);
-    loops.spawn("moves", transfer::reconcile(node.moves.clone()));
-    loops.spawn("counts", count_keeper::run(CountKeeper::new(router.clone())));
+    loops.spawn("alarms", BY_TIME, watch);
+    loops.spawn("moves", FOR_OTHERS, transfer::reconcile(node.moves.clone()));
+    loops.spawn("counts", FOR_OTHERS, count_keeper::run(CountKeeper::new(router.clone())));
 }
 
 /// Starts all background tasks of available buckets.
@@ -120,18 +125,18 @@ pub(crate) fn start_vnode_loops(available: &Arc<Available>, lifecycle: &Arc<Life
     let (vnode_store, owner) = (available.vnode_store.clone(), lifecycle.clone());
     let tasks = &available.tasks;
     let stop = tasks.cancellation_token().clone();
-    tasks.spawn("vnodes", async move {
+    tasks.spawn("vnodes", BY_EVENT, async move {
         if let Err(error) = vnode_store.run(stop).await {
             owner.fail(error);
         }
     });
-    tasks.spawn("times of requests", operation_timers::run(available.clone()));
+    tasks.spawn("times of requests", BY_EVENT, operation_timers::run(available.clone()));
     let detector = failure_detector::run(available.clone());
-    tasks.spawn_watched("failure detector", WATCHING_PAUSE_MAX, detector);
-    tasks.spawn("hinted handoff", hints::run(available.clone()));
-    tasks.spawn("anti-entropy", anti_entropy::run(available.clone()));
-    tasks.spawn("handoff", handoff::run(available.clone()));
-    tasks.spawn("tombstones", reap::run(available.clone()));
+    tasks.spawn("failure detector", BY_TIME, detector);
+    tasks.spawn("hinted handoff", FOR_OTHERS, hints::run(available.clone()));
+    tasks.spawn("anti-entropy", BY_PARTITION, anti_entropy::run(available.clone()));
+    tasks.spawn("handoff", BY_PARTITION, handoff::run(available.clone()));
+    tasks.spawn("tombstones", BY_PARTITION, reap::run(available.clone()));
 }
 
 fn start_threads(node: &Node) -> Result<()> {

@@ -94,9 +94,7 @@ impl StatusReader {
 
     /// Returns the beats to show: a node may have thousands of groups.
     fn beats(&self) -> Vec<BeatStatus> {
-        let mut beats = self.diagnostics.watchdog.beats();
-        beats.truncate(BEATS_SHOWN_MAX);
-        beats
+        self.diagnostics.watchdog.beats().into_iter().take(BEATS_SHOWN_MAX).collect()
     }
 
     /// Evaluates the alarms.
@@ -124,6 +122,7 @@ impl StatusReader {
             older_members: &self.older_members(cluster),
             clock_jump_ms: self.diagnostics.clock.recent_jump_ms(world::milliseconds()),
             late_tasks: &self.diagnostics.watchdog.late_beats(),
+            concentrated: self.diagnostics.hot_keys.concentrated(),
             exposed: &self.exposed(),
             plain_peers: &self.plain_peers(),
             tls: tls.flat_map(|tls| tls.warnings(world::unix_ms() / 1_000)).collect(),

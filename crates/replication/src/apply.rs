@@ -11,6 +11,7 @@ use base::error::corrupt;
 use base::{Error, GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
 use runtime::log_writer::store_error;
+use runtime::world;
 use std::cell::Cell;
 use std::time::Duration;
 use store::{RowChange, Trees};
@@ -62,11 +63,13 @@ impl Group {
         }
         pacer.applied(&self.pauses, bytes);
         self.applied.advance(last);
+        let now_ms = world::milliseconds();
         let mut guard = self.state();
         let state = &mut *guard;
         state.progress.mark = mark.unwrap_or(state.progress.mark);
         // Only after the store shows them: an update evaluated meanwhile found them in the queue.
         state.release_applied(last);
+        state.times.on_applied(last, now_ms);
         Ok((last < state.progress.decided).then_some(Duration::ZERO))
     }
 

@@ -11,6 +11,7 @@ use super::seals::BOOKKEEPING_BUCKET;
 use base::codec::Malformed;
 use base::{BucketId, Error, LogIndex, NodeId, Part, Reason, Result};
 use bytes::Bytes;
+use runtime::round::{progress, rest};
 use runtime::submit::Ticket;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,6 +147,7 @@ impl GroupComparison<'_> {
 
     /// Compares one piece. Returns the start of the next one. `None`: the snapshot was closed.
     async fn step(&self, round: &mut Round, span: &KeySpan, low: &Bytes) -> Result<Option<Bytes>> {
+        progress();
         let (group, comparisons) = (self.group, &self.group.shared.comparisons);
         let (start, high) = (low.clone(), span.high.clone());
         let read = comparisons.read(group.id, round.number, move |snapshot| {
@@ -170,7 +172,8 @@ impl GroupComparison<'_> {
         });
         let pause_ms = (own_sum.bytes * 1_000).checked_div(self.rate).unwrap_or_default();
         if pause_ms > 0 {
-            sleep(Duration::from_millis(pause_ms)).await;
+            // However low the rate is set: no work is under way.
+            rest(sleep(Duration::from_millis(pause_ms))).await;
         }
         Ok(Some(next))
     }

@@ -16,7 +16,7 @@ use base::limits::DECIDED_MS_MAX;
 use base::{Error, Millis, NodeId, Reason, Result};
 use logic::consensus::{EntrySize, Event, Role};
 use runtime::mutants::Mutant;
-use runtime::{CancellationToken, world};
+use runtime::{CancellationToken, round, world};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl Group {
                     self.on_fetch_ended(result).inspect_err(|error| self.fail(error.clone()))?;
                 }
                 () = self.driver.wait_for_wake() => {}
-                () = world::sleep(sleep) => {}
+                () = round::rest(world::sleep(sleep)) => {}
                 () = stop.cancelled(), if !is_retiring => {
                     is_retiring = true;
                     self.retire();
@@ -126,6 +126,7 @@ impl Group {
         let mut guard = self.state();
         let state = &mut *guard;
         let now = Millis(world::milliseconds());
+        state.times.begin_turn(now.0);
         self.resume_sending(state, now);
         self.tick(state, now);
         for record in written {
@@ -292,7 +293,7 @@ impl Group {
             assert_eq!(entry.index, next_index, "values are proposed in order");
             let bytes = u32::try_from(entry.payload_bytes()).expect("a value is below 4 GiB");
             let size = EntrySize { bytes, updates: entry.updates };
-            let (sign, expiry) = (entry.sign.clone(), entry.earliest_expiry);
+            let (sign, expiry, begun_ms) = (entry.sign.clone(), entry.earliest_expiry, entry.time);
             let event = match sign {
                 Some(configuration) => Event::Reconfigure { configuration, size },
                 None => Event::Propose { size },
@@ -303,6 +304,8 @@ impl Group {
             }
             state.master.sweep.note_expiry(expiry);
             state.queue.mark_proposed();
+            let batch_ms = state.queue.clock.now().saturating_sub(begun_ms);
+            state.times.on_proposed(next_index, batch_ms);
             state.output.flow_control.added += u64::from(bytes);
         }
     }

@@ -9,6 +9,7 @@
 
 use super::dirty_keys::DirtyKeyTracking;
 use super::driver_handle::DriverHandle;
+use super::entry_times::EntryStages;
 use super::gate::Gate;
 use super::heavy::HeavyUpdates;
 use super::large::LargeUpdates;
@@ -20,7 +21,7 @@ use super::state::GroupState;
 use super::wait::Applied;
 use super::witness_log::WitnessLog;
 use crate::bucket::Bucket;
-use base::{Error, GroupId, Result};
+use base::{Error, GroupId, LogIndex, Result};
 use runtime::metrics::Metrics;
 use runtime::submit::Ticket;
 use runtime::sync::MutexGuard;
@@ -130,6 +131,12 @@ impl Group {
     /// Returns the current group time of this node.
     pub fn now(&self) -> u64 {
         self.state().queue.clock.now()
+    }
+
+    /// Returns the stages of an entry that was proposed here, if it took long and was applied
+    /// lately.
+    pub fn entry_stages(&self, index: LogIndex) -> Option<EntryStages> {
+        self.state().times.of_applied(index)
     }
 
     /// Waits until a ticket's entry is decided and applied here.

@@ -27,6 +27,7 @@ mod driver_handle;
 mod effects;
 pub mod entries;
 pub mod entry;
+pub mod entry_times;
 mod evaluate;
 mod expiry_index;
 mod expiry_sweep;

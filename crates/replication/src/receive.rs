@@ -94,6 +94,9 @@ impl Group {
         {
             self.large.end(turn, has_waiters);
         }
+        if kind == RecordKind::Accept {
+            state.times.on_saved(index);
+        }
         let event = match kind {
             RecordKind::Promise => Event::PromiseSaved { ballot },
             RecordKind::Accept | RecordKind::Truncate => Event::Saved { ballot, last: index },

@@ -4,6 +4,7 @@
 //! file and its own invariants, and depends on none of the others.
 
 use super::entries::Entries;
+use super::entry_times::EntryTimes;
 use super::lifecycle::Lifecycle;
 use super::log_progress::LogProgress;
 use super::master_state::MasterState;
@@ -42,6 +43,8 @@ pub struct GroupState {
     pub(super) reads: ReadRequests,
     /// Snapshot that this replica needs.
     pub snapshot: PendingSnapshot,
+    /// Times of this master's entries, for the slow log.
+    pub times: EntryTimes,
     /// Timers.
     pub(super) ticks: Ticks,
     /// Lifecycle of the driver.
@@ -67,6 +70,7 @@ impl GroupState {
             output: TurnOutput::new(),
             reads: ReadRequests::default(),
             snapshot: PendingSnapshot::default(),
+            times: EntryTimes::default(),
             ticks: Ticks::default(),
             lifecycle: Lifecycle::new(failed),
         }
@@ -97,6 +101,7 @@ impl GroupState {
     /// Notes that entries up to `last` are decided, and will be applied.
     pub(super) fn decided(&mut self, last: LogIndex, applied: &Applied) {
         self.progress.decide(last);
+        self.times.on_decided(last);
         // A candidate keeps entries that it has not proposed, because it may lead again without
         // another master in between. Here another master led: its entries have these indexes.
         if self.queue.first_unproposed().is_some_and(|first| first <= last) {

@@ -13,6 +13,7 @@ pub mod log_writer;
 pub mod maintenance_signal;
 pub mod metrics;
 pub mod mutants;
+pub mod round;
 pub mod sample;
 pub mod submit;
 pub mod sync;
@@ -22,7 +23,7 @@ pub mod watchdog;
 pub mod world;
 pub mod write_pacer;
 
-pub use beat::{Activity, Beat, BeatStatus};
+pub use beat::{Activity, Beat, BeatStatus, Watch};
 pub use disk_space::DiskSpace;
 pub use file_tasks::{FileTask, FileTasks};
 pub use maintenance_signal::MaintenanceSignal;

@@ -4,15 +4,15 @@
 //! connections. Scopes form a tree, like the parts. To stop a part, its owner cancels the scope,
 //! which the part's loops watch, and awaits it.
 //!
-//! A loop has a name and a beat, and takes a lock when it begins and ends; each time it runs is two
-//! beats. A request's task has neither, and costs only its count.
+//! A loop has a name, a beat and a [`Watch`], and takes a lock when it begins and ends. A request's
+//! task has none of them, and costs only its count: what it waits for has time limits of its own.
 //!
 //! Promises: a task counts from before it runs until nothing of it is left, whether it returns,
 //! panics or is dropped; tasks that were awaited in vain are named.
 //! Never: aborts a task (its work would be half done); refuses one that begins late.
 
-use crate::beat::Beat;
-use crate::world;
+use crate::beat::{Beat, Watch};
+use crate::{round, world};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -84,30 +84,19 @@ impl TaskScope {
         child
     }
 
-    /// Begins a loop.
-    pub fn spawn(&self, name: &str, task: impl Future<Output = ()> + Send + 'static) {
-        world::spawn(self.track(name, task));
+    /// Begins a loop. A watchdog reports it if it does not come round as `watch` says.
+    pub fn spawn(&self, name: &str, watch: Watch, task: impl Future<Output = ()> + Send + 'static) {
+        world::spawn(self.track(name, watch, task));
     }
 
-    /// Begins a loop that rests for at most `pause_max` at a time: a watchdog reports it otherwise.
-    pub fn spawn_watched(
-        &self,
-        name: &str,
-        pause_max: Duration,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) {
-        let entry = self.register(name.into());
-        entry.beat.set_pause_max(pause_max);
-        world::spawn(run_with_beat(entry, task));
-    }
-
-    /// Counts and names a loop that another begins.
+    /// Counts, names and watches a loop that another begins.
     pub fn track<F: Future>(
         &self,
         name: &str,
+        watch: Watch,
         task: F,
     ) -> impl Future<Output = F::Output> + use<F> {
-        run_with_beat(self.register(name.into()), task)
+        run_with_beat(self.register(Beat::of_loop(name, watch)), task)
     }
 
     /// Begins a request's task: it counts, and has no name.
@@ -123,7 +112,7 @@ impl TaskScope {
         name: &'static str,
         body: impl FnOnce(&Beat) + Send + 'static,
     ) -> std::io::Result<()> {
-        let entry = self.register(name.into());
+        let entry = self.register(Beat::new(name));
         let body = move || {
             body(&entry.beat);
             drop(entry);
@@ -143,7 +132,7 @@ impl TaskScope {
             drop(token);
             result
         };
-        world::run_blocking(work).await
+        round::wait("work on a thread that may block", world::run_blocking(work)).await
     }
 
     /// Returns the token that is cancelled when this scope is to end.
@@ -215,12 +204,12 @@ impl TaskScope {
         self.child_scopes().iter().for_each(|child| child.visit_beats(visitor));
     }
 
-    fn register(&self, name: String) -> NameEntry {
+    fn register(&self, beat: Beat) -> NameEntry {
         let _token = self.0.tracker.token();
         let mut names = self.0.names.lock();
         let number = names.next;
         names.next += 1;
-        let beat = Arc::new(Beat::new(name));
+        let beat = Arc::new(beat);
         names.running.insert(number, beat.clone());
         NameEntry { names: self.0.names.clone(), number, beat, _token }
     }
@@ -234,13 +223,13 @@ impl TaskScope {
     }
 }
 
-/// Runs a task; its beat says whether it is running or waits.
+/// Runs a loop; its beat says whether it works, waits or rests.
 async fn run_with_beat<F: Future>(entry: NameEntry, task: F) -> F::Output {
     let mut task = pin!(task);
     let output = poll_fn(|context| {
         entry.beat.work();
-        let output = task.as_mut().poll(context);
-        entry.beat.rest();
+        let (output, marks) = round::observe_poll(|| task.as_mut().poll(context));
+        entry.beat.end_poll(marks);
         output
     });
     let output = output.await;
@@ -256,13 +245,14 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(20);
     const LONG: Duration = Duration::from_secs(60);
+    const WATCH: Watch = Watch::Round(LONG);
 
     #[tokio::test]
     async fn scope_ends_once_its_loops_observe_cancellation() {
         let node = TaskScope::new("node");
         let groups = node.child("groups");
         let stop = groups.cancellation_token().clone();
-        groups.spawn("group 1", async move { stop.cancelled().await });
+        groups.spawn("group 1", WATCH, async move { stop.cancelled().await });
         node.spawn_short(async {});
         assert!(node.count() > 0, "they run");
         assert_eq!(node.cancel_and_wait(LONG).await, Vec::<String>::new());
@@ -273,8 +263,8 @@ mod tests {
     async fn hanging_tasks_are_named_with_their_scope() {
         let node = TaskScope::new("node");
         let groups = node.child("groups");
-        groups.spawn("group 7", pending());
-        groups.spawn("group 1", async {});
+        groups.spawn("group 7", WATCH, pending());
+        groups.spawn("group 1", WATCH, async {});
         node.spawn_short(pending());
         assert_eq!(node.cancel_and_wait(SOON).await, ["node: 1 without a name", "groups: group 7"]);
         assert_eq!(node.count(), 2);
@@ -286,7 +276,7 @@ mod tests {
         let (groups, peers) = (node.child("groups"), node.child("peers"));
         for scope in [&groups, &peers] {
             let stop = scope.cancellation_token().clone();
-            scope.spawn("loop", async move { stop.cancelled().await });
+            scope.spawn("loop", WATCH, async move { stop.cancelled().await });
         }
         assert!(groups.cancel_and_wait(LONG).await.is_empty());
         assert_eq!(node.running_names(), ["peers: loop"]);
@@ -297,8 +287,8 @@ mod tests {
     #[tokio::test]
     async fn dropped_or_panicked_task_is_no_longer_counted() {
         let scope = TaskScope::new("node");
-        drop(scope.track("dropped", pending::<()>()));
-        let ended = tokio::spawn(scope.track("panics", async { panic!("on purpose") }));
+        drop(scope.track("dropped", WATCH, pending::<()>()));
+        let ended = tokio::spawn(scope.track("panics", WATCH, async { panic!("on purpose") }));
         assert!(ended.await.is_err());
         assert_eq!((scope.count(), scope.running_names()), (0, Vec::new()));
     }
@@ -308,9 +298,9 @@ mod tests {
         let node = TaskScope::new("node");
         let (first, second) = (node.child("first"), node.child("second"));
         let stop = second.cancellation_token().clone();
-        second.spawn("begets", async move {
+        second.spawn("begets", WATCH, async move {
             stop.cancelled().await;
-            first.spawn("late", world::sleep(SOON));
+            first.spawn("late", WATCH, world::sleep(SOON));
         });
         assert!(node.cancel_and_wait(LONG).await.is_empty());
         assert_eq!(node.count(), 0);

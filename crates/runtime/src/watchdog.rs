@@ -1,14 +1,14 @@
 //! Watchdog over every long task: a thread of its own, which looks at the beats once a second.
 //!
 //! Promises: a task that stands still is reported within a second of being late, and until it goes
-//! on; a watchdog that stands still itself reports that.
+//! on, with what it waits for if that is known; a watchdog that stands still itself reports that.
 //! Never: ends or restarts a task.
 
 use crate::beat::{Beat, BeatStatus, LATE_MS};
 use crate::maintenance_signal::MaintenanceSignal;
 use crate::tasks::TaskScope;
 use crate::world;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,23 +20,23 @@ const COUNTED_MS_MAX: u64 = 2 * PAUSE_MS;
 
 /// See the head of this file.
 pub struct Watchdog {
-    /// Parent of the watched tasks.
-    scope: TaskScope,
+    /// Parents of the watched tasks.
+    scopes: Vec<TaskScope>,
     /// Beats of threads that are in no scope.
     threads: Vec<Arc<Beat>>,
     /// Time of the last look, in milliseconds. 0: there was none.
     looked_ms: AtomicU64,
-    /// Names of the tasks that stood still at the last look.
-    late: Mutex<BTreeSet<String>>,
+    /// Tasks that stood still at the last look, each with what it waits for.
+    late: Mutex<BTreeMap<String, Option<&'static str>>>,
     closed: AtomicBool,
     signal: MaintenanceSignal,
 }
 
 impl Watchdog {
-    /// Returns the watchdog of a scope and of these threads.
-    pub fn new(scope: TaskScope, threads: Vec<Arc<Beat>>) -> Watchdog {
+    /// Returns the watchdog of these scopes and threads.
+    pub fn new(scopes: Vec<TaskScope>, threads: Vec<Arc<Beat>>) -> Watchdog {
         Watchdog {
-            scope,
+            scopes,
             threads,
             looked_ms: AtomicU64::new(0),
             late: Mutex::default(),
@@ -63,19 +63,19 @@ impl Watchdog {
     pub fn look(&self, now_ms: u64) {
         let last_ms = self.looked_ms.swap(now_ms.max(1), Ordering::Relaxed);
         let elapsed_ms = if last_ms == 0 { 0 } else { now_ms.saturating_sub(last_ms) };
-        let mut late = BTreeSet::new();
+        let mut late = BTreeMap::new();
         self.visit(&mut |scope, beat| {
             beat.observe(elapsed_ms.min(COUNTED_MS_MAX));
             let status = beat.status(scope);
             if status.is_late {
-                late.insert(status.name);
+                late.insert(status.name, status.place);
             }
         });
         let mut known = self.late.lock().expect("no one panics while holding it");
-        for task in late.difference(&known) {
-            tracing::error!(target: "node", task, "a task stands still");
+        for (task, waits_for) in late.iter().filter(|(task, _)| !known.contains_key(*task)) {
+            tracing::error!(target: "node", task, waits_for, "a task stands still");
         }
-        for task in known.difference(&late) {
+        for task in known.keys().filter(|task| !late.contains_key(*task)) {
             tracing::info!(target: "node", task, "a task goes on or has ended");
         }
         *known = late;
@@ -109,14 +109,15 @@ impl Watchdog {
 
     fn visit(&self, visitor: &mut dyn FnMut(&str, &Beat)) {
         self.threads.iter().for_each(|beat| visitor("threads", beat));
-        self.scope.visit_beats(visitor);
+        self.scopes.iter().for_each(|scope| scope.visit_beats(visitor));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::beat::Activity;
+    use crate::beat::{Activity, Watch};
+    use crate::round;
     use std::future::pending;
     use std::sync::mpsc;
 
@@ -136,7 +137,7 @@ mod tests {
         };
         scope.start_thread("housekeeper", body).expect("a thread");
         is_reached.recv().expect("it works");
-        let watchdog = Watchdog::new(scope.clone(), Vec::new());
+        let watchdog = Watchdog::new(vec![scope.clone()], Vec::new());
         look(&watchdog, 1..=10);
         assert!(watchdog.late_beats().is_empty());
         look(&watchdog, 11..=12);
@@ -151,24 +152,30 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn task_that_is_not_polled_within_its_pause_is_late() {
-        let scope = TaskScope::new("groups");
-        scope.spawn_watched("group 1", Duration::from_secs(1), pending());
-        scope.spawn("listener", pending());
+    async fn task_that_does_not_come_round_is_late_with_what_it_waits_for() {
+        let scope = TaskScope::new("loops");
+        let second = Duration::from_secs(1);
+        scope.spawn("group 1", Watch::Every(second), pending());
+        scope.spawn("idle", Watch::Round(second), round::rest(pending()));
+        scope.spawn("counts", Watch::Round(second), round::wait("a reply", pending()));
+        scope.spawn("move", Watch::Unbounded("it waits for members"), pending());
         tokio::task::yield_now().await;
-        let watchdog = Watchdog::new(scope, Vec::new());
+        let watchdog = Watchdog::new(vec![scope], Vec::new());
         look(&watchdog, 1..=11);
         assert!(watchdog.late_beats().is_empty());
         look(&watchdog, 12..=100);
-        let late: Vec<_> = watchdog.late_beats().into_iter().map(|beat| beat.name).collect();
-        assert_eq!(late, ["groups: group 1"], "the other one rests until an event");
+        let late = watchdog.late_beats();
+        let late: Vec<_> = late.iter().map(|beat| (beat.name.as_str(), beat.place)).collect();
+        let expected = [("loops: counts", Some("a reply")), ("loops: group 1", None)];
+        assert_eq!(late.len(), 2, "{late:?}");
+        assert!(expected.iter().all(|task| late.contains(task)), "{late:?}");
     }
 
     #[test]
     fn pause_of_the_whole_process_makes_no_task_late() {
         let beat = Arc::new(Beat::new("log writer"));
         beat.work();
-        let watchdog = Watchdog::new(TaskScope::new("node"), vec![beat]);
+        let watchdog = Watchdog::new(Vec::new(), vec![beat]);
         look(&watchdog, 1..=2);
         watchdog.look(1_000_000);
         assert!(watchdog.late_beats().is_empty());
@@ -176,7 +183,7 @@ mod tests {
 
     #[test]
     fn watchdog_that_stands_still_is_not_well() {
-        let watchdog = Watchdog::new(TaskScope::new("node"), Vec::new());
+        let watchdog = Watchdog::new(Vec::new(), Vec::new());
         assert!(watchdog.is_all_well(), "it has not begun");
         watchdog.look(1_000);
         world::set_time(Some(1_000_000_000 + (LATE_MS - 1) * 1_000_000));

@@ -4,6 +4,7 @@
 //! On every other thread the machine's clocks, its entropy and Tokio answer. The check for an
 //! entered world is one thread-local flag: about a nanosecond, beside the 20 of reading a clock.
 
+use crate::round;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
@@ -128,12 +129,13 @@ pub async fn yield_now() {
     tokio::task::yield_now().await;
 }
 
-/// Resolves after this time, or at once when the token is cancelled.
+/// Pause of a loop between two turns, in which it rests. Resolves after this time, or at once when
+/// the token is cancelled.
 pub async fn sleep_or_cancelled(stop: &CancellationToken, time: Duration) {
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
-        () = sleep(time) => {}
+        () = round::rest(sleep(time)) => {}
     }
 }
 
@@ -144,8 +146,8 @@ pub fn until_next(period: Duration) -> Duration {
     Duration::from_nanos(period_ns - nanoseconds() % period_ns)
 }
 
-/// Resolves at the next multiple of `period`, see [`until_next`], or at once when the token is
-/// cancelled.
+/// Pause of a loop, as [`sleep_or_cancelled`], until the next multiple of `period`; see
+/// [`until_next`].
 pub async fn next_or_cancelled(stop: &CancellationToken, period: Duration) {
     sleep_or_cancelled(stop, until_next(period)).await;
 }

@@ -34,6 +34,7 @@ pub mod riak;
 mod settings;
 mod shared;
 mod slow;
+mod stages;
 mod strict_json;
 mod typed;
 mod writer;

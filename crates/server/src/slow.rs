@@ -2,6 +2,7 @@
 
 use crate::counters::{ClientProtocol, OPERATIONS, OperationKind, PROTOCOLS};
 use crate::shared::Shared;
+use crate::stages::StageTimes;
 use base::{BucketName, Call, Request};
 use node::{SlowRequest, call_key, key_digest};
 use std::net::SocketAddr;
@@ -57,11 +58,12 @@ pub fn report_one(
     (protocol, operation): (ClientProtocol, OperationKind),
     target: Option<&SlowTarget>,
     took: Duration,
+    stages: &StageTimes,
 ) {
     let key_digest = target.and_then(|target| target.key_digest);
     let request = NamedRequest { command: operation_name(operation), key_digest };
     let bucket = target.map(|target| &target.bucket);
-    report(shared, (protocol, None), (bucket, request), (1, took));
+    report(shared, (protocol, None), (bucket, request), (1, took), stages);
 }
 
 /// Records requests of a client that took this long, if that is slow.
@@ -71,9 +73,10 @@ pub fn report(
     (protocol, client): (ClientProtocol, Option<SocketAddr>),
     (bucket, request): (Option<&BucketName>, NamedRequest),
     (requests, took): (u64, Duration),
+    stages: &StageTimes,
 ) {
     if shared.node.is_slow(took) {
-        record(shared, (protocol, client), (bucket, request), (requests, took));
+        record(shared, (protocol, client), (bucket, request), (requests, took), stages);
     }
 }
 
@@ -83,6 +86,7 @@ fn record(
     (protocol, client): (ClientProtocol, Option<SocketAddr>),
     (bucket, request): (Option<&BucketName>, NamedRequest),
     (requests, took): (u64, Duration),
+    stages: &StageTimes,
 ) {
     let NamedRequest { command, key_digest } = request;
     shared.node.record_slow(SlowRequest {
@@ -92,6 +96,7 @@ fn record(
         key_digest,
         requests,
         took,
+        stages: stages.of_slow(shared, took),
         client,
     });
 }

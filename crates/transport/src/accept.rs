@@ -15,6 +15,7 @@ use base::limits::{
     PEER_GREETINGS_PER_ADDRESS_MAX,
 };
 use runtime::CancellationToken;
+use runtime::round::rest;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -94,7 +95,7 @@ pub(super) async fn accept(table: Arc<PeerTable>, listener: TcpListener, stop: C
             biased;
             () = stop.cancelled() => break,
             Some(_) = tasks.join_next() => {}
-            accepted = listener.accept() => match accepted {
+            accepted = rest(listener.accept()) => match accepted {
                 Ok((stream, from)) => {
                     pause = ACCEPT_PAUSE.0;
                     // Without a permit the connection is closed unread: cheap for this node, and a

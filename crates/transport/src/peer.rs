@@ -12,7 +12,7 @@ use super::network::{Broken, ConnectFailure, Member};
 use super::peer_call::{Caller, PeerCall};
 use super::refusal::Refusal;
 use super::transfer;
-use runtime::world;
+use runtime::{round, world};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
@@ -287,7 +287,9 @@ impl PeerTask {
                 }
             }
         };
-        let broken = transfer::run(&link, stream, &endpoint.settings, &*endpoint.sink, ended).await;
+        // A connection without traffic is at rest; one that is silent for too long ends itself.
+        let transfer = transfer::run(&link, stream, &endpoint.settings, &*endpoint.sink, ended);
+        let broken = round::rest(transfer).await;
         peer.on_disconnected(broken.clone());
         // Who is told finds no link any more.
         endpoint.sink.broken(link.terms.node, &broken);
@@ -303,6 +305,7 @@ impl PeerTask {
     ) -> Option<NewLink> {
         let longest = self.endpoint.settings.redial_pause.1;
         loop {
+            round::progress();
             let (new_link, next) = match call.take() {
                 Some(call) => self.welcome(call).await?,
                 None => self.dial(previous, *pause).await?,

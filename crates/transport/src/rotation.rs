@@ -7,6 +7,7 @@
 use super::greet::random_pause;
 use super::link::Link;
 use super::peer_table::PeerTable;
+use runtime::round::{progress, rest};
 use runtime::{CancellationToken, world};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +34,7 @@ pub(super) async fn run(
         () = stop.cancelled() => {}
         () = async {
             // An error means that nothing changes any more.
-            while generation.changed().await.is_ok() {
+            while rest(generation.changed()).await.is_ok() {
                 sleep(random_pause(SPREAD)).await;
                 let current = *generation.borrow_and_update();
                 replace_older(&table, current).await;
@@ -51,6 +52,7 @@ async fn replace_older(table: &PeerTable, current: u64) {
     let is_older = |link: &Arc<Link>| link.terms.tls_generation.is_some_and(|it| it < current);
     for peer in peers {
         let Some(link) = peer.link().filter(is_older) else { continue };
+        progress();
         tracing::info!(
             target: "peers", peer = peer.member().name, "certificates have changed: the connection \
              is replaced"

@@ -19,7 +19,7 @@ use super::{counters::PeerStatus, tcp::TcpNetwork};
 use base::limits::{PEER_CALL_BYTES_MAX, PEER_HEAD_BYTES_MAX};
 use base::{Error, GroupId, NodeId};
 use bytes::Bytes;
-use runtime::{TaskScope, world};
+use runtime::{TaskScope, round, world};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -136,7 +136,7 @@ impl Peers {
         let (token, receipt) =
             self.send_question(to, group, body, within, AnswerTarget::Channel(sender))?;
         let guard = CallGuard { pending_calls: &self.pending_calls, token, receipt };
-        match world::timeout(within, answer).await {
+        match round::wait("an answer of another node", world::timeout(within, answer)).await {
             Some(Ok(answer)) => answer,
             // The table drops no caller without an outcome, so the node is being destroyed.
             Some(Err(_)) => Err(CallError::Broken(to)),

@@ -12,7 +12,7 @@ use super::rotation;
 use super::settings::PeerSettings;
 use base::NodeId;
 use base::limits::PEERS_MAX;
-use runtime::TaskScope;
+use runtime::{TaskScope, Watch};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,6 +23,10 @@ use tokio::task::JoinHandle;
 
 /// Maximum number of calls of one peer that wait for its task.
 const CALLS_WAITING_MAX: usize = 4;
+
+/// Watch over the loops of connections: longer than the limits of all steps of a handshake
+/// together.
+const CONNECTION_WATCH: Watch = Watch::Round(Duration::from_secs(60));
 
 /// Longest wait of a stop for the tasks of all peers.
 const STOP_WAIT: Duration = Duration::from_secs(5);
@@ -56,12 +60,12 @@ impl TcpNetwork {
         let table = Arc::new(PeerTable::new(Endpoint::new(settings, sink)));
         if let Some(listener) = listener {
             let stop = scope.cancellation_token().clone();
-            scope.spawn("listener", accept(table.clone(), listener, stop));
+            scope.spawn("listener", CONNECTION_WATCH, accept(table.clone(), listener, stop));
         }
         if let Some(tls) = table.endpoint.settings.tls_in_use() {
             let stop = scope.cancellation_token().clone();
             let rotating = rotation::run(table.clone(), tls.watch_generation(), stop);
-            scope.spawn("rotation", rotating);
+            scope.spawn("rotation", CONNECTION_WATCH, rotating);
         }
         TcpNetwork { table, tasks: Mutex::default(), scope, runtime: Handle::current() }
     }
@@ -74,7 +78,7 @@ impl TcpNetwork {
         let endpoint = self.table.endpoint.clone();
         let peer_task = PeerTask { endpoint, peer: peer.clone(), calls, stop };
         let former = tasks.running.remove(&node);
-        let task = self.scope.track(&name, async move {
+        let task = self.scope.track(&name, CONNECTION_WATCH, async move {
             if let Some(former) = former {
                 // Only its end matters here, not its result.
                 let _ = former.await;

@@ -24,6 +24,8 @@ pub enum Operate {
     ShowLogLevels,
     /// Reads the slow log.
     ShowSlowRequests,
+    /// Lists hot keys; the keys themselves are shown to those who may read them.
+    ShowHotKeys,
     /// Closes connections of other clients.
     EndClients,
     /// Resets counters.
@@ -50,7 +52,7 @@ pub enum Operate {
 
 impl Operate {
     /// All acts.
-    pub const ALL: [Operate; 20] = [
+    pub const ALL: [Operate; 21] = [
         Operate::ShowStatus,
         Operate::ShowMetrics,
         Operate::ShowCluster,
@@ -60,6 +62,7 @@ impl Operate {
         Operate::ListCheckpoints,
         Operate::ShowLogLevels,
         Operate::ShowSlowRequests,
+        Operate::ShowHotKeys,
         Operate::EndClients,
         Operate::ResetCounts,
         Operate::ClearSlowRequests,
@@ -84,7 +87,8 @@ impl Operate {
             | Operate::ListClients
             | Operate::ListCheckpoints
             | Operate::ShowLogLevels
-            | Operate::ShowSlowRequests => Verb::Watch,
+            | Operate::ShowSlowRequests
+            | Operate::ShowHotKeys => Verb::Watch,
             Operate::EndClients
             | Operate::ResetCounts
             | Operate::ClearSlowRequests

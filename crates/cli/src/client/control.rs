@@ -5,10 +5,10 @@ use api::{
     AccessDecision, AccessQuestion, AccessState, AccessSwitch, Administrator, ApiTokenReply, Blob,
     BucketMove, BucketReply, Buckets, Checkpoint, CheckpointTarget, Checkpoints, ClusterStatus,
     ComparisonPass, DesiredMember, DesiredMembers, DesiredQuorum, EmptyPrefix, EmptyPrefixProgress,
-    GroupPlacement, Integer, JoinReply, JoinTokenReply, LevelChange, MasterTransfer, Members,
-    MoveRequest, NewApiToken, NewGroup, NewMember, NewPassword, NewToken, NewUser, NodeStatus,
-    PartChange, ReloadReply, Replacement, Ring, RingChange, RingEpoch, RingPlan, RingTransfers,
-    RoleGrants, SectionLevels, SlowRequests, Types, UserChange,
+    GroupPlacement, HotKeys, Integer, JoinReply, JoinTokenReply, LevelChange, MasterTransfer,
+    Members, MoveRequest, NewApiToken, NewGroup, NewMember, NewPassword, NewToken, NewUser,
+    NodeStatus, PartChange, ReloadReply, Replacement, Ring, RingChange, RingEpoch, RingPlan,
+    RingTransfers, RoleGrants, SectionLevels, SlowRequests, Types, UserChange,
 };
 use base::BucketName;
 use hyper::Method;
@@ -184,6 +184,8 @@ requests! {
     reload(): POST "/v1/admin/reload" => ReloadReply;
     /// Returns the slow log.
     slow_requests(): GET "/v1/admin/slow-requests" => SlowRequests;
+    /// Returns the hot keys.
+    hot_keys(): GET "/v1/admin/hot-keys" => HotKeys;
     /// Removes the entries of the slow log.
     reset_slow_requests(): DELETE "/v1/admin/slow-requests" => ();
     /// Returns the levels of the log by section.

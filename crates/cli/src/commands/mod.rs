@@ -27,6 +27,7 @@ mod generate;
 mod get;
 mod group;
 mod group_verify;
+mod hot;
 mod import;
 mod join;
 mod keys;
@@ -113,6 +114,9 @@ pub enum Command {
     /// Show the slowest requests of a node
     #[command(after_help = slow::EXAMPLES)]
     Slow(slow::Slow),
+    /// Show the keys that most requests of a node concern
+    #[command(after_help = hot::EXAMPLES)]
+    Hot(hot::Hot),
     /// Copy a running node's data into its folder `checkpoints`
     #[command(after_help = checkpoint::EXAMPLES, alias = "backup")]
     Checkpoint(checkpoint::Checkpoint),
@@ -180,6 +184,7 @@ impl Command {
             Command::Type(command) => run_online(command.run()),
             Command::Status(command) => run_online(command.run()),
             Command::Slow(command) => run_online(command.run()),
+            Command::Hot(command) => run_online(command.run()),
             Command::Checkpoint(command) => run_online(command.run()),
             Command::Restore(command) => command.run(),
             Command::Verify(command) => command.run(),

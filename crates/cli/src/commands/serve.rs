@@ -7,7 +7,7 @@ use crate::reload::Reloader;
 use crate::service_manager;
 use crate::settings::{Flags, Settings};
 use base::Kind;
-use node::Node;
+use node::{Node, Watch, round};
 use program::{Failure, Outcome};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -38,6 +38,8 @@ files of TLS again (`credenza reload`), USR2 writes the crash log.";
 const MEMORY_SCARCE_BYTES: u64 = 1 << 30;
 /// Name of the allocator's setting for that, in milliseconds.
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
+/// Watch over the loop that serves signals and looks at the files of TLS, once a minute.
+const SERVING_WATCH: Watch = Watch::Every(Duration::from_secs(300));
 /// Time limit for runtime threads to end after everything is stopped.
 const THREADS_END_MS_MAX: u64 = 1_000;
 
@@ -173,11 +175,11 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     tracing::info!(node = %status.name, cluster = %status.cluster, "ready");
     log.flush();
     eprintln!("credenza: ready on {address} (node {}, cluster {})", status.name, status.cluster);
+    let serving = serve_until_stopped(&node, &front_ends, (&mut signals, &log), &settings);
+    let serving = node.watch_loop("signals and certificates", SERVING_WATCH, serving);
     let failure = tokio::select! {
         biased;
-        failure = serve_until_stopped(&node, &front_ends, (&mut signals, &log), &settings) => {
-            failure
-        }
+        failure = serving => failure,
         never = service_manager::watch(|| true) => match never {},
     };
     service_manager::stopping();
@@ -226,7 +228,7 @@ async fn serve_until_stopped(
                 OperatorSignal::Dump => dump(log, &settings.node.data_dir, "asked by SIGUSR2"),
                 OperatorSignal::Reload => reload(front_ends).await,
             },
-            _ = look.tick() => certificates::look(settings).await,
+            _ = round::rest(look.tick()) => certificates::look(settings).await,
         }
     }
 }

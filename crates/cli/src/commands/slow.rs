@@ -4,8 +4,9 @@ use super::NodeArguments;
 use crate::logging;
 use crate::output::{self, printable_text};
 use crate::settings::units::show_count;
-use api::SlowRequest;
+use api::{EntryStages, SlowRequest, SlowStages};
 use program::Outcome;
+use std::cmp::Reverse;
 use std::time::Duration;
 
 pub const EXAMPLES: &str = "\
@@ -16,10 +17,26 @@ Examples:
 
 A node keeps the 1,000 slowest requests above the setting `slow_ms`. Requests of Redis' and of
 Arakoon's clients that were read together (a pipeline) share an entry, which names the first. Keys
-are shown as digests, as in the log.";
+are shown as digests, as in the log.
 
-const HEAD: [&str; 8] =
-    ["took ms", "at", "protocol", "command", "bucket", "key digest", "requests", "client"];
+Where the time went, the longest first: `evaluate` (with the rows that were read), `reply` (of other
+nodes, replicas of available buckets, long reads), `send` (the client did not read), and of updates
+`batch` (it gathered, or waited for earlier ones), `log` (this node's disk), `replicas` (the logs of
+other members) and `apply`, or `decide` if these are not known.";
+
+const HEAD: [&str; 9] = [
+    "took ms",
+    "at",
+    "protocol",
+    "command",
+    "bucket",
+    "key digest",
+    "requests",
+    "where (ms)",
+    "client",
+];
+/// Number of stages that are shown.
+const STAGES_SHOWN: usize = 3;
 
 /// `credenza slow`.
 #[derive(clap::Args)]
@@ -56,8 +73,34 @@ fn row(request: &SlowRequest) -> Vec<String> {
         if request.bucket.is_empty() { dash() } else { printable_text(&request.bucket) },
         request.key_digest.as_deref().map_or_else(dash, printable_text),
         show_count(request.requests),
+        stages(request).unwrap_or_else(dash),
         request.client.as_deref().map_or_else(dash, printable_text),
     ]
+}
+
+/// Returns the longest stages, with their milliseconds. `None`: none took one.
+fn stages(request: &SlowRequest) -> Option<String> {
+    let SlowStages { evaluate_us, decide_us, entry, reply_us, send_us } = &request.stages;
+    let mut all = vec![
+        ("evaluate", evaluate_us / 1_000),
+        ("reply", reply_us / 1_000),
+        ("send", send_us / 1_000),
+    ];
+    match entry {
+        Some(EntryStages { batch_ms, log_ms, replicas_ms, apply_ms }) => all.extend([
+            ("batch", *batch_ms),
+            ("log", *log_ms),
+            ("replicas", *replicas_ms),
+            ("apply", *apply_ms),
+        ]),
+        None => all.push(("decide", decide_us / 1_000)),
+    }
+    all.retain(|(_, ms)| *ms > 0);
+    all.sort_by_key(|(_, ms)| Reverse(*ms));
+    all.truncate(STAGES_SHOWN);
+    let shown: Vec<_> =
+        all.into_iter().map(|(stage, ms)| format!("{stage} {}", show_count(ms))).collect();
+    (!shown.is_empty()).then(|| shown.join(", "))
 }
 
 #[cfg(test)]
@@ -76,6 +119,23 @@ mod tests {
         let row = row(&request);
         assert_eq!(row.len(), HEAD.len());
         assert_eq!((row[0].as_str(), row[3].as_str()), ("1,234", "range"));
-        assert_eq!([&row[4], &row[5], &row[7]], ["-", "-", "-"]);
+        assert_eq!([&row[4], &row[5], &row[7], &row[8]], ["-", "-", "-", "-"]);
+    }
+
+    #[test]
+    fn slow_request_shows_its_longest_stages() {
+        let mut request = SlowRequest {
+            stages: SlowStages {
+                evaluate_us: 2_000,
+                decide_us: 1_500_000,
+                send_us: 900,
+                ..SlowStages::default()
+            },
+            ..SlowRequest::default()
+        };
+        assert_eq!(row(&request)[7], "decide 1,500, evaluate 2");
+        let entry = EntryStages { batch_ms: 1, log_ms: 1_400, replicas_ms: 90, apply_ms: 9 };
+        request.stages.entry = Some(entry);
+        assert_eq!(row(&request)[7], "log 1,400, replicas 90, apply 9");
     }
 }

@@ -28,6 +28,18 @@ pub const SLOW_MS: SettingRow = SettingRow {
     },
 };
 
+/// Row of `hot_keys`.
+pub const HOT_KEYS: SettingRow = SettingRow {
+    name: "hot_keys",
+    value: "SWITCH",
+    default: "on",
+    doc: "whether one request of 64 is sampled for the list of hot keys (`credenza hot`)",
+    apply: |settings, text| {
+        settings.node.hot_keys = units::switch(text)?;
+        Ok(())
+    },
+};
+
 /// Row of `scrub_interval_ms`.
 pub const SCRUB_INTERVAL_MS: SettingRow = SettingRow {
     name: "scrub_interval_ms",

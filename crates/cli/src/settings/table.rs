@@ -352,6 +352,7 @@ pub const TABLE: &[SettingRow] = &[
         },
     },
     background::SLOW_MS,
+    background::HOT_KEYS,
     SettingRow {
         name: "log_level",
         value: "LEVELS",

@@ -30,6 +30,7 @@ use base::{Error, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
 use runtime::mutants::Mutant;
+use runtime::round::progress;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -192,6 +193,7 @@ impl Available {
         }
         let mut is_cleared = true;
         while !scan.rows.is_empty() {
+            progress();
             // Checked for each page: the partition may come back while its rows are removed.
             let now = self.schema.ring();
             if self.tasks.is_cancelled() || now.is_none_or(|now| self.keeps(&now, tree_id)) {

@@ -27,6 +27,7 @@ use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
+use runtime::round::progress;
 use runtime::world::sleep;
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,6 +129,7 @@ impl Available {
     ) -> Result<()> {
         let mut next = self.fetch_page(tree_id, source, arrival.after.clone()).await?;
         loop {
+            progress();
             let RowPage { rows, last } = next;
             arrival.complete = last.is_none();
             arrival.after = last;

@@ -11,6 +11,7 @@
 use super::{VnodeStore, VnodeStoreState};
 use base::Result;
 use base::error::shutting_down;
+use runtime::round;
 use tokio::sync::oneshot;
 
 impl VnodeStore {
@@ -18,7 +19,8 @@ impl VnodeStore {
     pub async fn wait_stored(&self, ticket: u64) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
         self.call_when_stored(ticket, move |result| drop(sender.send(result)));
-        receiver.await.unwrap_or_else(|_| Err(shutting_down()))
+        let stored = round::wait("a write to the log", receiver).await;
+        stored.unwrap_or_else(|_| Err(shutting_down()))
     }
 
     /// Calls `then` once the batch of a ticket is applied, or failed: at once if that is known.

@@ -3,8 +3,9 @@
 use super::*;
 use crate::alarm_register::AlarmRegister;
 use crate::cluster::{PartStatus, PlaceStatus};
+use crate::hot_keys::KeyAccess;
 use crate::readiness::{Cause, UnreachableNode};
-use base::{GroupId, MemberDescription, Part, Reason};
+use base::{BucketName, GroupId, MemberDescription, Part, Reason};
 use dynamo::HintsStatus;
 use replication::comparison::{ComparisonStatus, DifferenceStatus};
 use runtime::Activity;
@@ -31,6 +32,7 @@ struct TestState {
     older_members: Vec<(String, String)>,
     clock_jump_ms: Option<i64>,
     late_tasks: Vec<BeatStatus>,
+    concentrated: Vec<ConcentratedAccess>,
     exposed: String,
     plain_peers: Vec<String>,
     tls: Vec<TlsWarning>,
@@ -61,6 +63,7 @@ impl TestState {
             older_members: Vec::new(),
             clock_jump_ms: None,
             late_tasks: Vec::new(),
+            concentrated: Vec::new(),
             exposed: String::new(),
             plain_peers: Vec::new(),
             tls: Vec::new(),
@@ -85,6 +88,7 @@ impl TestState {
             older_members: &self.older_members,
             clock_jump_ms: self.clock_jump_ms,
             late_tasks: &self.late_tasks,
+            concentrated: self.concentrated.clone(),
             exposed: &self.exposed,
             plain_peers: &self.plain_peers,
             tls: self.tls.clone(),
@@ -180,7 +184,13 @@ fn node_and_group_alarms_are_raised_and_cleared() {
     });
     must_raise(AlarmCode::Stalled, "loops: merger", "it works for 11 s without", |state| {
         let (name, activity) = ("loops: merger".into(), Activity::Works);
-        let late = BeatStatus { name, activity, unchanged_ms: 11_000, is_late: true };
+        let late = BeatStatus { name, activity, place: None, unchanged_ms: 11_000, is_late: true };
+        state.late_tasks = vec![late];
+    });
+    must_raise(AlarmCode::Stalled, "loops: counts", "it waits for a reply for 60 s", |state| {
+        let (name, activity) = ("loops: counts".into(), Activity::Waits);
+        let place = Some("a reply");
+        let late = BeatStatus { name, activity, place, unchanged_ms: 60_000, is_late: true };
         state.late_tasks = vec![late];
     });
     must_raise(AlarmCode::LogTorn, "group 1", "a log was torn", |state| {
@@ -296,6 +306,11 @@ fn tls_alarms_are_raised_and_cleared() {
 
 #[test]
 fn alarms_of_buckets_clock_and_listeners_are_raised_and_cleared() {
+    must_raise(AlarmCode::HotKey, "reads", "73 % of them, 12000 a second, in", |state| {
+        let (bucket, access) = (BucketName::default(), KeyAccess::Read);
+        state.concentrated =
+            vec![ConcentratedAccess { bucket, access, share: 0.73, per_second: 12_000.0 }];
+    });
     must_raise(AlarmCode::SiblingsMany, "available buckets", "many siblings", |state| {
         state.has_many_siblings = true;
     });

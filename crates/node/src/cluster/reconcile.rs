@@ -16,7 +16,7 @@ use base::{
     Membership, NodeId, Reason, Request, Result,
 };
 use replication::group::Group;
-use runtime::world;
+use runtime::{round, world};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -68,7 +68,7 @@ pub(crate) async fn reconcile(agent: Arc<ClusterAgent>, is_stored: bool) {
             biased;
             () = stop.cancelled() => {}
             _ = changes.changed() => {}
-            () = world::sleep(world::until_next(PERIOD)) => {}
+            () = round::rest(world::sleep(world::until_next(PERIOD))) => {}
         }
     }
 }
@@ -93,10 +93,10 @@ impl ClusterReconciler {
         self.update_own_row(agent, &cluster).await;
         let leads_directory = agent.directory.group.leadership.is_master();
         if leads_directory {
-            let maintained = self.maintain_directory(agent, &cluster).await;
-            log_error("the directory", maintained);
+            log_error("the directory", self.maintain_directory(agent, &cluster).await);
         }
         for group in agent.groups.all() {
+            round::progress();
             if group.leadership.is_master() {
                 log_error("a group's members", take_step(&agent.links, &group, &cluster));
                 let handed = self.hand_to_preferred(agent, &group, &cluster).await;

@@ -18,6 +18,7 @@ use base::{
 };
 use replication::group::Group;
 use replication::read::confirm_master;
+use runtime::round;
 use runtime::submit::{SubmitResult, Ticket};
 use runtime::world::timeout;
 use std::sync::Arc;
@@ -160,7 +161,8 @@ impl Router {
         let directory = GroupRef::Local(self.directory.group.clone());
         let index = self.forward(&directory, previous, &Principal::Node, request).await?.index;
         let wait_max = Duration::from_millis(FORWARD_MS_MAX);
-        timeout(wait_max, self.wait_directory_applied(index)).await.unwrap_or_else(|| {
+        let applied = timeout(wait_max, self.wait_directory_applied(index));
+        round::wait("the directory's last change", applied).await.unwrap_or_else(|| {
             let text = "this node's copy of the directory is out of date: nothing was done; try \
                         again";
             Err(Error::new(Reason::NoQuorum, text))

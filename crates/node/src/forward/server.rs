@@ -66,6 +66,7 @@ fn answer_from_memory(router: &Arc<Router>, call: &IncomingCall) -> Option<Bytes
     if answer_bytes(&answer) > AT_ONCE_BYTES_MAX {
         return None;
     }
+    router.diagnostics.hot_keys.count(&request);
     Metrics::count(&router.metrics.forwarded_in);
     Some(encode_answer(&router.answers, (payload, &request.call), answer))
 }

@@ -8,6 +8,7 @@ use base::{BucketName, Call, ConfigurationId, DirectoryCall, GroupId, Reason};
 use logic::consensus::Configuration;
 use replication::layout::{self, Mark};
 use replication::snapshot::StagedSnapshot;
+use runtime::Watch;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -157,7 +158,7 @@ async fn members_stopped_one_by_one_leave_no_task_behind() {
 async fn hanging_task_is_named_and_does_not_block_the_stop() {
     let place = Place::new();
     let node = place.start().await;
-    node.lifecycle.tasks.loops.spawn("hangs", std::future::pending());
+    node.lifecycle.tasks.loops.spawn("hangs", Watch::Unbounded("it hangs"), std::future::pending());
     let began = std::time::Instant::now();
     let stopped = tokio::time::timeout(Duration::from_secs(60), node.stop()).await;
     stopped.expect("it waits no longer than it must").expect("it stops");

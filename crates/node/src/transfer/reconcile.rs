@@ -6,7 +6,7 @@ use super::{BucketMoves, mover};
 use base::{BucketId, BucketName, Error, GroupId, LogIndex, Reason, Result};
 use replication::group::Group;
 use replication::seals::{BucketMarks, intake_key, seal_key};
-use runtime::world;
+use runtime::{Watch, round, world};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PERIOD_IDLE: Duration = Duration::from_millis(500);
 /// Pause before a failed move is retried, in milliseconds.
 const RETRY_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
+
+/// Watch over a move.
+const MOVE_WATCH: Watch =
+    Watch::Unbounded("it waits for members that are down, and its status says for what");
 
 /// Maximum number of moves that run on a node at a time.
 const MOVES_MAX: usize = 1_024;
@@ -78,7 +82,7 @@ pub(crate) async fn reconcile(moves: Arc<BucketMoves>) {
             () = stop.cancelled() => {}
             Some(ended) = ended_moves.recv() => reconciler.on_ended(&moves, ended),
             _ = changes.changed() => {}
-            () = world::sleep(pause) => {}
+            () = round::rest(world::sleep(pause)) => {}
         }
     }
 }
@@ -129,7 +133,7 @@ impl MoveReconciler {
             self.busy_groups.insert(group);
             let mark = BusyMark::with(permit, group, name.clone());
             let tasks = moves.lifecycle.tasks.loops.clone();
-            tasks.spawn(&format!("move of {name}"), async move {
+            tasks.spawn(&format!("move of {name}"), MOVE_WATCH, async move {
                 tokio::select! {
                     biased;
                     () = ended_sender.closed() => {}
@@ -161,6 +165,7 @@ impl MoveReconciler {
     /// of the group runs here, because the move relies on the seal; and none starts meanwhile.
     async fn tidy(&mut self, moves: &Arc<BucketMoves>) {
         for group in moves.groups.all() {
+            round::progress();
             let epoch = group.leadership.epoch();
             let marks = group.seals.all();
             let state = (moves.directory.group.applied.index(), epoch, marks);

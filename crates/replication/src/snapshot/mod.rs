@@ -46,7 +46,7 @@ use part_queue::PartQueues;
 use runtime::file_tasks::{FileTask, FileTasks};
 use runtime::log_writer::store_error;
 use runtime::metrics::Metrics;
-use runtime::{DiskSpace, TaskScope};
+use runtime::{DiskSpace, TaskScope, Watch};
 use send::Sender;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -58,6 +58,10 @@ use super::layout::{self, Mark};
 pub use message::KEY_MAX;
 pub use pending::PendingSnapshot;
 pub use progress::{SnapshotProgress, SnapshotStatus};
+
+/// Watch over a task that sends a snapshot.
+const SENDER_WATCH: Watch =
+    Watch::Unbounded("a sender whose receiver is silent closes the snapshot");
 
 /// Snapshots that a node sends and receives.
 pub struct Snapshots {
@@ -169,7 +173,7 @@ impl Snapshots {
         let (sender, peers) = (Arc::clone(&self.sender), peers.clone());
         let (stop, name) =
             (self.tasks.cancellation_token().clone(), format!("snapshot of {}", call.group));
-        self.tasks.spawn(&name, async move {
+        self.tasks.spawn(&name, SENDER_WATCH, async move {
             // A receiver that gets no more parts asks another node.
             let answering = sender.answer(peers, call, question, initial);
             let _ = stop.run_until_cancelled(answering).await;

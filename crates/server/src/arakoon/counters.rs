@@ -27,7 +27,7 @@ impl ArakoonConnection {
         let request = NamedRequest { command: last, key_digest: self.key_digest.take() };
         let target = (Some(&self.bucket), request);
         let protocol = (ClientProtocol::Arakoon, None);
-        slow::report(&self.shared, protocol, target, (requests as u64, elapsed));
+        slow::report(&self.shared, protocol, target, (requests as u64, elapsed), &self.stages);
         let mut statistics = self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
         for outcome in self.outcomes.drain(..) {
             self.shared.counters.observe(

@@ -14,6 +14,7 @@ use crate::counters::{OperationKind, Verdict};
 use crate::idle::Activity;
 use crate::read_buffer::ReadBuffer;
 use crate::shared::shutting_down_error;
+use crate::stages::{StageTimes, WaitStage};
 use crate::writer::{self, Pieces};
 use crate::{Connection, Shared, Shutdown};
 use base::limits::{HELLO_MS_MAX, PIPELINE_DEPTH_MAX};
@@ -67,6 +68,7 @@ pub(crate) async fn serve(
                 outcomes: Vec::new(),
                 last_command: "",
                 key_digest: None,
+                stages: StageTimes::default(),
                 activity,
                 statistics,
             };
@@ -149,6 +151,8 @@ pub(super) struct ArakoonConnection {
     pub(super) last_command: &'static str,
     /// Digest of the first key of this batch, for the slow log.
     pub(super) key_digest: Option<u64>,
+    /// Waits of this batch, for the slow log.
+    pub(super) stages: StageTimes,
     pub(super) activity: Arc<Activity>,
     pub(super) statistics: Arc<Mutex<Statistics>>,
 }
@@ -173,6 +177,7 @@ impl ArakoonConnection {
     async fn answer(&mut self) -> std::result::Result<usize, ()> {
         loop {
             let started = Instant::now();
+            self.stages = StageTimes::new(&self.shared);
             let mut needed = None;
             let mut frames = 0;
             while frames < PIPELINE_DEPTH_MAX && self.out.len() < BATCH_BYTES && !self.out.is_last {
@@ -326,11 +331,13 @@ impl ArakoonConnection {
         }
         match deferred {
             DeferredReply::Reply(reply, shape, command) => {
-                let reply = reply.await;
+                let reply = self.stages.measure(WaitStage::Reply, reply).await;
                 self.write_reply(command, &shape, reply);
             }
             DeferredReply::Range(range, level, shape, command) => {
-                let reply = self.range(range, level).await;
+                let mut stages = self.stages;
+                let reply = stages.measure(WaitStage::Reply, self.range(range, level)).await;
+                self.stages = stages;
                 self.write_reply(command, &shape, reply);
             }
             DeferredReply::DropMaster(command) => {
@@ -351,11 +358,15 @@ impl ArakoonConnection {
     /// Waits until every answer of the batch is decided, then sends the batch. Returns true if the
     /// connection ends with it.
     async fn send(&mut self) -> std::result::Result<bool, ()> {
-        if !self.out.pending().is_empty() {
-            self.wait_decided().await;
+        if let Some(last) = self.out.pending().last() {
+            let mut stages = self.stages;
+            stages.note_ticket(last.ticket);
+            stages.measure(WaitStage::Decide, self.wait_decided()).await;
+            self.stages = stages;
         }
         if self.out.len() > 0 {
-            writer::write(&mut self.stream, &self.out).await.map_err(|_| ())?;
+            let writing = writer::write(&mut self.stream, &self.out);
+            self.stages.measure(WaitStage::Send, writing).await.map_err(|_| ())?;
             self.out.clear();
             self.budget.release();
         }

@@ -10,6 +10,7 @@ use crate::counters::ClientProtocol;
 use crate::shared::Shared;
 use crate::{arakoon, native, resp, riak};
 use bytes::BytesMut;
+use node::round;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub(super) async fn run(
             biased;
             _ = shutdown.wait() => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-            accepted = listener.accept() => accepted,
+            accepted = round::rest(listener.accept()) => accepted,
         };
         match accepted {
             Ok((stream, from)) => {
@@ -89,7 +90,7 @@ pub(super) async fn run(
     drop(listener);
     let time_limit = shared.live.shutdown_timeout();
     let ended = async { while connections.join_next().await.is_some() {} };
-    if timeout(time_limit, ended).await.is_err() {
+    if round::rest(timeout(time_limit, ended)).await.is_err() {
         let connections = connections.len();
         tracing::warn!(target: "server", connections, "open connections are closed by force");
     }

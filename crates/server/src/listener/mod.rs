@@ -22,9 +22,10 @@ use crate::settings::ServerSettings;
 use crate::shared::Shared;
 use crate::{arakoon, native, resp, riak};
 use base::{Error, Reason, Result};
-use node::Node;
+use node::{Node, Watch};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tls::ListenerMode;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
@@ -33,6 +34,10 @@ use tokio::task::JoinHandle;
 /// Connections that may wait to be accepted. The system drops what comes on top, and the client
 /// tries again only after a second. (The system's own bound, `net.core.somaxconn`, holds beside.)
 const BACKLOG_MAX: u32 = 4096;
+
+/// Watch over the loop of a listener: it rests until a connection arrives, and passes it on at
+/// once.
+const LISTENER_WATCH: Watch = Watch::Round(Duration::from_secs(15));
 
 /// State that connections share, common and per protocol.
 #[derive(Clone)]
@@ -88,7 +93,8 @@ impl FrontEnds {
         for ((listener, address), role) in bound {
             addresses.push(address);
             let shutdown = Shutdown::new(receiver.clone());
-            listeners.push(tokio::spawn(accept::run(listener, role, state.clone(), shutdown)));
+            let accepting = accept::run(listener, role, state.clone(), shutdown);
+            listeners.push(spawn_listener(&state.shared, &address.to_string(), accepting));
         }
         listeners.extend(open_local_socket(&state.shared, Shutdown::new(receiver)));
         FrontEnds { addresses, state, shutdown, listeners }
@@ -133,12 +139,25 @@ impl Drop for FrontEnds {
     }
 }
 
+/// Begins the loop of a listener, which the node's watchdog watches.
+fn spawn_listener(
+    shared: &Shared,
+    address: &str,
+    accepting: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    let name = format!("listener {address}");
+    tokio::spawn(shared.node.watch_loop(&name, LISTENER_WATCH, accepting))
+}
+
 /// Opens the operators' local socket. A node without one serves all the same: its path may be
 /// longer than a socket's may be.
 fn open_local_socket(shared: &Arc<Shared>, shutdown: Shutdown) -> Option<JoinHandle<()>> {
     let path = shared.settings.admin_socket.as_deref()?;
     match native::local::bind(path) {
-        Ok(listener) => Some(tokio::spawn(native::local::run(listener, shared.clone(), shutdown))),
+        Ok(listener) => {
+            let accepting = native::local::run(listener, shared.clone(), shutdown);
+            Some(spawn_listener(shared, "of operators", accepting))
+        }
         Err(error) => {
             tracing::error!(target: "server", %error, "operators have no local socket");
             None

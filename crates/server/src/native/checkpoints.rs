@@ -2,13 +2,26 @@
 //!
 //! Never: accesses a path outside of the folder of checkpoints.
 
-use super::routes::{HttpRoute, ResponseBody, RouteName, route};
+use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName, route};
 use crate::counters::OperationKind;
 use crate::http::Method;
 use crate::shared::Shared;
 use base::{Error, Reason};
 use node::CheckpointStatus;
 use std::path::{Component, Path, PathBuf};
+
+pub const CREATE: HttpRoute = HttpRoute {
+    request_body: RequestBody::Json("Target"),
+    response_body: ResponseBody::Json("Checkpoint"),
+    errors: &[409, 413, 415],
+    operation: OperationKind::Admin,
+    ..route(
+        RouteName::Checkpoint,
+        Method::Post,
+        "/v1/admin/checkpoint",
+        "Creates a checkpoint of all data in the folder `checkpoints` of the data directory.",
+    )
+};
 
 pub const LIST: HttpRoute = HttpRoute {
     response_body: ResponseBody::Json("Checkpoints"),

@@ -13,6 +13,7 @@ use crate::http_input::{HttpReadError, Input};
 use crate::riak::is_riak_path;
 use crate::shared::Shared;
 use crate::slow::SlowTarget;
+use crate::stages::{StageTimes, WaitStage};
 use crate::writer;
 use base::request::Call;
 use base::{BucketName, Error, Key, Reason, Reply, Request};
@@ -96,7 +97,7 @@ pub(crate) async fn serve(
     match native.run().await {
         Ok(()) | Err(ConnectionEnd::Disconnected) => None,
         Err(ConnectionEnd::Refused(refusal)) => {
-            let origin = answer_origin(OperationKind::Other, FINAL_MANNER);
+            let origin = answer_origin(&native.shared, OperationKind::Other, FINAL_MANNER);
             native.refuse(*refusal, origin);
             if native.flush().await.is_ok() {
                 native.linger().await;
@@ -138,9 +139,13 @@ struct RequestHead {
     authorization: Option<Vec<u8>>,
 }
 
-fn answer_origin(operation: OperationKind, encode_options: EncodeOptions) -> AnswerOrigin {
-    let parsed_at = Instant::now();
-    AnswerOrigin { operation, parsed_at, encode_options, target: None, is_read: true }
+fn answer_origin(
+    shared: &Shared,
+    operation: OperationKind,
+    encode_options: EncodeOptions,
+) -> AnswerOrigin {
+    let (parsed_at, stages) = (Instant::now(), StageTimes::new(shared));
+    AnswerOrigin { operation, parsed_at, encode_options, target: None, stages, is_read: true }
 }
 
 impl NativeConnection {
@@ -213,7 +218,8 @@ impl NativeConnection {
                 let is_discarded =
                     self.discard_body(request_head.body, request_head.expects_continue).await?;
                 encode_options.keep_alive &= is_discarded;
-                self.refuse(refusal, answer_origin(OperationKind::Other, encode_options));
+                let origin = answer_origin(&self.shared, OperationKind::Other, encode_options);
+                self.refuse(refusal, origin);
                 return Ok(encode_options.keep_alive);
             }
         };
@@ -270,7 +276,7 @@ impl NativeConnection {
         body: Bytes,
         encode_options: EncodeOptions,
     ) -> Result<(), ConnectionEnd> {
-        let mut origin = answer_origin(target.route.operation, encode_options);
+        let mut origin = answer_origin(&self.shared, target.route.operation, encode_options);
         let key = target.key.clone();
         match translate::plan(target, body) {
             Err(error) => self.refuse(error.into(), origin),
@@ -308,7 +314,7 @@ impl NativeConnection {
         request: Request,
         shape: &NativeShape,
         key: &Key,
-        origin: AnswerOrigin,
+        mut origin: AnswerOrigin,
     ) -> Result<(), ConnectionEnd> {
         let bucket = request.bucket.clone();
         let mut master = None;
@@ -322,7 +328,7 @@ impl NativeConnection {
             SubmitResult::Pending(ticket, result) => (result, Some(ticket)),
             SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => {
                 self.flush().await?;
-                let reply = reply.await;
+                let reply = origin.stages.measure(WaitStage::Reply, reply).await;
                 // Only a delayed reply may have come from another node.
                 master = self.shared.node.remote_master(&bucket);
                 (reply, None)

@@ -15,7 +15,7 @@ use crate::shared::Shared;
 use base::limits::ANSWER_WRITE_MS_MAX;
 use base::{BucketName, Error, Principal, Reason, Reply, Request};
 use bytes::BytesMut;
-use node::{Flow, SubmitResult};
+use node::{Flow, SubmitResult, round};
 use rustix::fs::Mode;
 use std::path::Path;
 use std::sync::Arc;
@@ -52,11 +52,12 @@ pub(crate) fn bind(path: &Path) -> Result<UnixListener, Error> {
 pub(crate) async fn run(listener: UnixListener, shared: Arc<Shared>, mut shutdown: Shutdown) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
+        // Operators may hold all places for as long as they like.
+        let Ok(place) = round::rest(places.clone().acquire_owned()).await else { return };
         let accepted = tokio::select! {
             biased;
             _ = shutdown.wait() => return,
-            accepted = listener.accept() => accepted,
+            accepted = round::rest(listener.accept()) => accepted,
         };
         let Ok((stream, _)) = accepted else {
             // Out of descriptors, for a moment.

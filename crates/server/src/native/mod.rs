@@ -16,6 +16,7 @@ mod connection;
 mod constants;
 mod emptying;
 mod errors;
+mod hot;
 mod import;
 mod json;
 mod key_pages;

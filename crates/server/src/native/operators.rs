@@ -3,7 +3,7 @@
 use super::json::views;
 use super::render;
 use super::translate::OperatorCall;
-use super::{access, admission, checkpoints, emptying, errors, moves, openapi, slow};
+use super::{access, admission, checkpoints, emptying, errors, hot, moves, openapi, slow};
 use crate::counters::{ClientProtocol, Verdict};
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
@@ -47,6 +47,7 @@ pub async fn answer(shared: &Arc<Shared>, principal: &Principal, call: OperatorC
             shared.node.clear_slow_requests();
             HttpAnswer::new(StatusCode::NoContent, AnswerContent::None)
         }
+        OperatorCall::ListHotKeys => json_answer(&hot::list(shared, principal)),
         OperatorCall::EmptyPrefix(call) => emptying::answer(shared, principal, call).await,
         OperatorCall::SeeMove(bucket) => match shared.node.move_status(&bucket).await {
             Ok(movement) => json_answer(&moves::describe(&bucket, &movement)),

@@ -9,6 +9,7 @@ use crate::http::date::DateCache;
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
 use crate::slow::{self, SlowTarget};
+use crate::stages::{StageTimes, WaitStage};
 use crate::writer;
 use base::limits::PIPELINE_DEPTH_MAX;
 use base::{Error, LogIndex};
@@ -57,9 +58,19 @@ pub struct AnswerOrigin {
     pub encode_options: EncodeOptions,
     /// Target of the request, if it reached the node.
     pub target: Option<SlowTarget>,
+    /// Waits of the request.
+    pub stages: StageTimes,
     /// True if an answer may be replaced by an error for lack of memory, because the request
     /// changed nothing.
     pub is_read: bool,
+}
+
+impl WaitingAnswer {
+    /// Adds the waits until the answer was decided.
+    fn add_waits(&mut self, waits: &StageTimes) {
+        self.origin.stages.add(waits);
+        self.origin.stages.note_ticket(self.ticket);
+    }
 }
 
 impl HttpOutput {
@@ -138,8 +149,10 @@ impl HttpOutput {
         let Some(last) = self.waiting.last() else { return };
         let group = last.ticket.group;
         let is_one_group = self.waiting.iter().all(|waiting| waiting.ticket.group == group);
-        if is_one_group && shared.node.wait_decided(last.ticket).await.is_ok() {
-            for waiting in self.waiting.drain(..) {
+        let (mut waits, decided) = (StageTimes::new(shared), shared.node.wait_decided(last.ticket));
+        if is_one_group && waits.measure(WaitStage::Decide, decided).await.is_ok() {
+            for mut waiting in self.waiting.drain(..) {
+                waiting.add_waits(&waits);
                 observe(shared, &waiting.origin, waiting.verdict);
             }
             return;
@@ -150,11 +163,16 @@ impl HttpOutput {
     async fn wait_each_decided(&mut self, shared: &Shared) {
         let encoded = std::mem::take(&mut self.bytes);
         let count = self.waiting.len();
-        let mut copied = 0;
-        for (answer_number, waiting) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
+        let (mut copied, mut waits) = (0, StageTimes::new(shared));
+        for (answer_number, mut waiting) in
+            std::mem::take(&mut self.waiting).into_iter().enumerate()
+        {
             self.bytes.extend_from_slice(&encoded[copied..waiting.position.start]);
             copied = waiting.position.end;
-            match shared.node.wait_decided(waiting.ticket).await {
+            let decided = shared.node.wait_decided(waiting.ticket);
+            let decided = waits.measure(WaitStage::Decide, decided).await;
+            waiting.add_waits(&waits);
+            match decided {
                 Ok(()) => {
                     self.bytes.extend_from_slice(&encoded[waiting.position.clone()]);
                     observe(shared, &waiting.origin, waiting.verdict);
@@ -208,7 +226,7 @@ fn observe(shared: &Shared, origin: &AnswerOrigin, verdict: Verdict) {
 /// Records the request, if it was slow.
 pub fn report_slow(shared: &Shared, origin: &AnswerOrigin, elapsed: Duration) {
     let request = (ClientProtocol::Http, origin.operation);
-    slow::report_one(shared, request, origin.target.as_ref(), elapsed);
+    slow::report_one(shared, request, origin.target.as_ref(), elapsed, &origin.stages);
 }
 
 /// Returns the answer in place of one for which there is no memory. `index`: log index of the

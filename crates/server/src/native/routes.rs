@@ -94,6 +94,7 @@ pub enum RouteName {
     Reload,
     ListSlowRequests,
     ResetSlowRequests,
+    ListHotKeys,
     Status,
     Metrics,
     Live,

@@ -4,7 +4,8 @@ use super::routes::{HttpRoute, ResponseBody, RouteName, route};
 use crate::counters::OperationKind;
 use crate::http::Method;
 use crate::shared::Shared;
-use node::{SlowEntry, SlowRequest};
+use node::{EntryStages, SlowEntry, SlowRequest};
+use std::time::Duration;
 
 pub const LIST: HttpRoute = HttpRoute {
     response_body: ResponseBody::Json("SlowRequests"),
@@ -33,12 +34,19 @@ pub fn list(shared: &Shared) -> api::SlowRequests {
 }
 
 fn entry(entry: SlowEntry) -> api::SlowRequest {
-    let SlowRequest { protocol, command, bucket, key_digest, requests, took, client } =
+    let SlowRequest { protocol, command, bucket, key_digest, requests, took, stages, client } =
         entry.request;
     api::SlowRequest {
         id: entry.id,
         at_ms: entry.at_ms,
-        took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        took_us: microseconds(took),
+        stages: api::SlowStages {
+            evaluate_us: microseconds(stages.evaluate),
+            decide_us: microseconds(stages.decide),
+            entry: stages.entry.map(entry_stages),
+            reply_us: microseconds(stages.reply),
+            send_us: microseconds(stages.send),
+        },
         protocol: protocol.into(),
         command: command.into(),
         bucket,
@@ -46,4 +54,13 @@ fn entry(entry: SlowEntry) -> api::SlowRequest {
         requests,
         client: client.map(|client| client.to_string()),
     }
+}
+
+fn entry_stages(stages: EntryStages) -> api::EntryStages {
+    let EntryStages { batch_ms, log_ms, replicas_ms, apply_ms } = stages;
+    api::EntryStages { batch_ms, log_ms, replicas_ms, apply_ms }
+}
+
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

@@ -10,6 +10,7 @@ use crate::http::answer::EncodeOptions;
 use crate::http::date::DateCache;
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
+use crate::stages::WaitStage;
 use crate::writer;
 use base::limits::ANSWER_WRITE_MS_MAX;
 use base::request::Call;
@@ -34,18 +35,15 @@ pub async fn rows(
     connection: &mut NativeConnection,
     request: Request,
     mut range: Range,
-    origin: AnswerOrigin,
+    mut origin: AnswerOrigin,
 ) -> Result<(), ConnectionEnd> {
     let shared = connection.shared.clone();
-    let _reserved = match shared.reserve(RESERVED_BYTES) {
-        Some(reserved) => reserved,
-        None => {
-            let text = "too many ranges are being streamed: try again later";
-            let error = Error::new(Reason::Overloaded, text);
-            let verdict = Verdict::Failed(error.kind());
-            connection.output.push(&shared, errors::answer(&error), origin, verdict);
-            return Ok(());
-        }
+    let Some(_reserved) = shared.reserve(RESERVED_BYTES) else {
+        let text = "too many ranges are being streamed: try again later";
+        let error = Error::new(Reason::Overloaded, text);
+        let verdict = Verdict::Failed(error.kind());
+        connection.output.push(&shared, errors::answer(&error), origin, verdict);
+        return Ok(());
     };
     range.bytes_max = Some(PAGE_BYTES);
     range.rows_max = Some(PAGE_ROWS);
@@ -54,8 +52,9 @@ pub async fn rows(
     let (mut out, mut head_is_written, encode_options) = (Vec::new(), false, origin.encode_options);
     let mut page_budget = BufferBudget::default();
     loop {
-        let reply =
-            shared.node.handle(connection.flow.principal(), page_request(&request, &range)).await;
+        let reading =
+            shared.node.handle(connection.flow.principal(), page_request(&request, &range));
+        let reply = origin.stages.measure(WaitStage::Reply, reading).await;
         let page = match reply {
             Ok(base::Reply { index, body: Body::Page(page), .. }) => {
                 if !head_is_written {
@@ -83,7 +82,8 @@ pub async fn rows(
         }
         drop(page);
         let Some(last) = last else { break };
-        writer::write_bytes(&mut connection.stream, &out).await?;
+        let writing = writer::write_bytes(&mut connection.stream, &out);
+        origin.stages.measure(WaitStage::Send, writing).await?;
         out.clear();
         // A page with a large row leaves a large buffer.
         out.shrink_to(RESERVED_BYTES);
@@ -93,7 +93,8 @@ pub async fn rows(
     if !encode_options.is_http_10 && !encode_options.head_only {
         out.extend_from_slice(b"0\r\n\r\n");
     }
-    writer::write_bytes(&mut connection.stream, &out).await?;
+    let writing = writer::write_bytes(&mut connection.stream, &out);
+    origin.stages.measure(WaitStage::Send, writing).await?;
     let elapsed = origin.parsed_at.elapsed();
     shared.counters.observe(ClientProtocol::Http, origin.operation, Verdict::Success, elapsed);
     output::report_slow(&shared, &origin, elapsed);

@@ -6,7 +6,7 @@ use super::routes::{
     Admission, Headers, HttpRoute, RequestBody, ResponseBody, RouteName as Name, cluster, route,
 };
 use super::{
-    access, admission, checkpoints, emptying, import, key_pages, moves, reload, siblings, slow,
+    access, admission, checkpoints, emptying, hot, import, key_pages, moves, reload, siblings, slow,
 };
 use crate::counters::OperationKind as Operation;
 use crate::http::Method;
@@ -22,7 +22,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes, the most frequent ones first.
-pub const ROUTES: [HttpRoute; 87] = [
+pub const ROUTES: [HttpRoute; 88] = [
     HttpRoute {
         query: &[Consistency],
         response_body: ResponseBody::Value,
@@ -325,22 +325,12 @@ pub const ROUTES: [HttpRoute; 87] = [
             "Closes a session.",
         )
     },
-    HttpRoute {
-        request_body: RequestBody::Json("Target"),
-        response_body: ResponseBody::Json("Checkpoint"),
-        errors: &[409, 413, 415],
-        operation: Operation::Admin,
-        ..route(
-            Name::Checkpoint,
-            Method::Post,
-            "/v1/admin/checkpoint",
-            "Creates a checkpoint of all data in the folder `checkpoints` of the data directory.",
-        )
-    },
+    checkpoints::CREATE,
     checkpoints::LIST,
     checkpoints::REMOVE,
     slow::LIST,
     slow::RESET,
+    hot::LIST,
     HttpRoute {
         response_body: ResponseBody::Json("LogLevels"),
         operation: Operation::Admin,

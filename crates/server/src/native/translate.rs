@@ -95,6 +95,8 @@ pub enum OperatorCall {
     ListSlowRequests,
     /// Remove the entries of the slow log.
     ResetSlowRequests,
+    /// Return the hot keys.
+    ListHotKeys,
     /// Empty a part of a prefix.
     EmptyPrefix(EmptyPrefixCall),
     /// Return the progress of a bucket's move.
@@ -137,6 +139,7 @@ impl OperatorCall {
             OperatorCall::Reload => Operate::Reload,
             OperatorCall::ListSlowRequests => Operate::ShowSlowRequests,
             OperatorCall::ResetSlowRequests => Operate::ClearSlowRequests,
+            OperatorCall::ListHotKeys => Operate::ShowHotKeys,
             OperatorCall::SeeMove(_) => Operate::ShowMove,
             OperatorCall::Cluster => Operate::ShowCluster,
             OperatorCall::Transfer(..) => Operate::TransferMaster,
@@ -231,6 +234,7 @@ fn plan_other(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Erro
         | RouteName::Reload
         | RouteName::ListSlowRequests
         | RouteName::ResetSlowRequests
+        | RouteName::ListHotKeys
         | RouteName::Cluster
         | RouteName::Status
         | RouteName::Metrics
@@ -261,6 +265,7 @@ fn node_call(target: RequestTarget, body: &[u8]) -> Result<OperatorCall, Error> 
         RouteName::Reload => OperatorCall::Reload,
         RouteName::ListSlowRequests => OperatorCall::ListSlowRequests,
         RouteName::ResetSlowRequests => OperatorCall::ResetSlowRequests,
+        RouteName::ListHotKeys => OperatorCall::ListHotKeys,
         RouteName::Cluster => OperatorCall::Cluster,
         RouteName::Status => OperatorCall::Status,
         RouteName::Metrics => OperatorCall::Metrics,

@@ -51,7 +51,7 @@ impl RespConnection {
         let request = first.unwrap_or(NamedRequest { command: last, key_digest: None });
         let client = (ClientProtocol::Resp, Some(self.client.info.address));
         let target = (Some(&self.client.bucket), request);
-        slow::report(&self.shared, client, target, (requests as u64, elapsed));
+        slow::report(&self.shared, client, target, (requests as u64, elapsed), &self.stages);
         self.flush_counts();
         self.client.info.activity.record_request(self.registry.clock.unix_ms());
     }

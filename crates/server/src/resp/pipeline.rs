@@ -15,6 +15,7 @@ use super::translate::table;
 use super::window::{ParallelCall, WINDOW_REQUEST_BYTES_MAX, WindowAnswer};
 use crate::counters::{ClientProtocol, OperationKind, Verdict};
 use crate::slow::{self, NamedRequest};
+use crate::stages::{StageTimes, WaitStage};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -84,7 +85,7 @@ impl RespConnection {
             return Ok(());
         }
         self.send().await?;
-        let answer = self.window.first_answer().await;
+        let answer = self.stages.measure(WaitStage::Reply, self.window.first_answer()).await;
         self.write_window_answer(answer);
         Ok(())
     }
@@ -105,7 +106,8 @@ impl RespConnection {
             let request = NamedRequest::of_key(slow::operation_name(operation), &key);
             let client = (ClientProtocol::Resp, Some(self.client.info.address));
             let target = (Some(&self.client.bucket), request);
-            slow::report(&self.shared, client, target, (1, elapsed));
+            let stages = StageTimes::of_reply(elapsed);
+            slow::report(&self.shared, client, target, (1, elapsed), &stages);
         }
         let (from, bytes_before) = (self.out.position(), self.out.len());
         self.write_reply(&shape, reply);

@@ -16,7 +16,7 @@ use crate::counters::{OperationKind, Verdict};
 use crate::slow::NamedRequest;
 use base::{LogIndex, ReadLevel};
 use bytes::Buf;
-use node::{RUN_BYTES_MAX, RUN_REQUESTS_MAX};
+use node::{KeyAccess, RUN_BYTES_MAX, RUN_REQUESTS_MAX};
 
 /// Requests of a run that were answered, with the number of bytes of their frames.
 struct RunEnd {
@@ -153,6 +153,8 @@ impl RespConnection {
             return None;
         };
         let end = gets.run_end(answered, index)?;
+        let keys = gets.requests[..answered].iter().copied();
+        shared.node.count_accesses(&self.client.bucket, KeyAccess::Read, keys);
         self.client.last_command = "get";
         self.client.counts.hits += counts.hits;
         self.client.counts.misses += counts.misses;
@@ -191,6 +193,8 @@ impl RespConnection {
         // Those behind a refused set go alone too: trying a run for each would cost the square.
         self.lone_requests = sets.requests.len() - accepted;
         let end = sets.run_end(accepted, index)?;
+        let keys = sets.requests[..accepted].iter().map(|(key, _)| *key);
+        shared.node.count_accesses(&self.client.bucket, KeyAccess::Write, keys);
         self.client.last_command = "set";
         self.client.counts.errors += errors;
         self.record_outcomes(OperationKind::Put, Verdict::Success, accepted as u64);

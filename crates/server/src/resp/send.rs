@@ -2,6 +2,7 @@
 
 use super::errors;
 use super::serve::RespConnection;
+use crate::stages::WaitStage;
 use crate::writer;
 
 impl RespConnection {
@@ -10,10 +11,14 @@ impl RespConnection {
         if self.out.is_empty() {
             return Ok(());
         }
-        if !self.out.pending().is_empty() {
-            self.await_tickets().await;
+        if let Some(last) = self.out.pending().last() {
+            let mut stages = self.stages;
+            stages.note_ticket(last.ticket);
+            stages.measure(WaitStage::Decide, self.await_tickets()).await;
+            self.stages = stages;
         }
-        writer::write(&mut self.stream, &self.out).await.map_err(|_| ())?;
+        let writing = writer::write(&mut self.stream, &self.out);
+        self.stages.measure(WaitStage::Send, writing).await.map_err(|_| ())?;
         self.out.clear();
         self.answer_budget.release();
         Ok(())

@@ -13,6 +13,7 @@ use crate::counters::{OperationKind, Verdict};
 use crate::read_buffer::ReadBuffer;
 use crate::shared::shutting_down_error;
 use crate::slow::NamedRequest;
+use crate::stages::{StageTimes, WaitStage};
 use crate::{Connection, Shared, Shutdown, writer};
 use base::limits::PIPELINE_DEPTH_MAX;
 use base::{BucketName, Call, Reply, Request, Result};
@@ -76,6 +77,8 @@ pub(super) struct RespConnection {
     refused_by_close: bool,
     /// First request of this batch, for the slow log.
     pub(super) first_request: Option<NamedRequest>,
+    /// Waits of this batch.
+    pub(super) stages: StageTimes,
     /// Outcomes of this batch's requests; equal ones in a row are merged.
     pub(super) verdicts: Vec<(OperationKind, Verdict, u64)>,
 }
@@ -109,6 +112,7 @@ impl RespConnection {
             parser: Parser::default(),
             window: Window::default(),
             first_request: None,
+            stages: StageTimes::default(),
             verdicts: Vec::new(),
         }
     }
@@ -138,6 +142,7 @@ impl RespConnection {
     async fn answer(&mut self) -> std::result::Result<usize, ()> {
         loop {
             let began = Instant::now();
+            self.stages = StageTimes::new(&self.shared);
             let mut needed = None;
             let mut requests = 0;
             while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES {
@@ -359,7 +364,7 @@ impl RespConnection {
         match deferred {
             DeferredReply::Independent(_) | DeferredReply::Ready(_) => {}
             DeferredReply::Reply(reply, shape, operation) => {
-                let reply = reply.await;
+                let reply = self.stages.measure(WaitStage::Reply, reply).await;
                 self.count_and_write_reply(&shape, operation, reply);
             }
             DeferredReply::MultiStep(multi_step) => self.run_and_charge(multi_step).await?,

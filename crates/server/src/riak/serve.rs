@@ -15,6 +15,7 @@ use crate::counters::{ClientProtocol, OperationKind};
 use crate::http_input::{HttpReadError, Input};
 use crate::shared::Shared;
 use crate::slow::{self, SlowTarget};
+use crate::stages::{StageTimes, WaitStage};
 use crate::writer;
 use base::limits::{ANSWER_WRITE_MS_MAX, VALUE_BYTES_MAX};
 use base::rights::Operate;
@@ -57,6 +58,7 @@ pub(crate) async fn serve(
         budget,
         operation,
         target: None,
+        stages: StageTimes::default(),
     };
     match riak_connection.run().await {
         Ok(()) | Err(ConnectionEnd::Closed) => None,
@@ -120,6 +122,8 @@ pub(super) struct RiakConnection {
     /// Kind of operation that the current request is counted as.
     operation: OperationKind,
     target: Option<SlowTarget>,
+    /// Waits of the current request.
+    stages: StageTimes,
 }
 
 impl RiakConnection {
@@ -136,6 +140,7 @@ impl RiakConnection {
             request.body = input.read_body(stream, shared, framed.body, VALUE_BYTES_MAX).await?;
             request.random_key = rand::random();
             let started = Instant::now();
+            self.stages = StageTimes::new(&self.shared);
             let head_only = request.method == crate::http::Method::Head;
             let keep_alive = framed.keep_alive && !self.shutdown.is_requested();
             self.operation = OperationKind::Other;
@@ -159,7 +164,8 @@ impl RiakConnection {
             let elapsed = started.elapsed();
             counters.observe(ClientProtocol::Riak, operation, verdict, elapsed);
             let request = (ClientProtocol::Riak, operation);
-            slow::report_one(&self.shared, request, self.target.take().as_ref(), elapsed);
+            let target = self.target.take();
+            slow::report_one(&self.shared, request, target.as_ref(), elapsed, &self.stages);
             counters.record_second(operation, self.shared.clock.unix_ms() / 1_000);
             if !keep_alive {
                 return Ok(());
@@ -260,9 +266,13 @@ impl RiakConnection {
         self.target = Some(SlowTarget::of(&request));
         match self.shared.node.submit(&mut self.flow, request) {
             SubmitResult::Ready(result) => result,
-            SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => reply.await,
+            SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => {
+                self.stages.measure(WaitStage::Reply, reply).await
+            }
             SubmitResult::Pending(ticket, result) => {
-                self.shared.node.wait_decided(ticket).await?;
+                self.stages.note_ticket(ticket);
+                let decided = self.shared.node.wait_decided(ticket);
+                self.stages.measure(WaitStage::Decide, decided).await?;
                 result
             }
         }
@@ -374,7 +384,8 @@ impl RiakConnection {
 
     /// Sends bytes. Fails if the client does not read a part of them in time.
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        writer::write_bytes(&mut self.stream, bytes).await
+        let writing = writer::write_bytes(&mut self.stream, bytes);
+        self.stages.measure(WaitStage::Send, writing).await
     }
 }
 

@@ -5,6 +5,7 @@ mod closing;
 mod counted;
 mod dates;
 mod health;
+mod hot;
 mod memory;
 mod operators;
 mod slow;

@@ -88,6 +88,7 @@ impl SegmentPool {
         let thread = match spare_worker {
             SpareWorker::Inline => None,
             SpareWorker::Thread => {
+                // Without a beat: the log writer, which has one, waits for it.
                 let worker = shared.clone();
                 let spawned = std::thread::Builder::new()
                     .name("log-spares".into())

@@ -91,7 +91,22 @@ const NODE: &[ForbiddenWord] = &[
     forbid("mpsc::channel()", "a queue without a bound hides overload: use `sync_channel`"),
 ];
 
+/// Words that begin a task without a parent. A loop begins in a scope alone, which asks for the
+/// watch over it (`runtime::Watch`), so that the watchdog knows every loop.
 const PARENTS: &[ForbiddenWord] = &[
+    // The tasks of these sets are single requests, or handshakes with a time limit, which their
+    // owner awaits.
+    forbid_except(
+        "tokio::task::JoinSet",
+        "a loop has a watch: begin it in a `runtime::TaskScope`",
+        &["accept.rs", "compare.rs", "cluster/report.rs", "cluster/secret.rs"],
+    ),
+    // Here a task of a scope is spawned (`TaskScope::track`).
+    forbid_except(
+        "Handle::current",
+        "a loop has a watch: begin it in a `runtime::TaskScope`",
+        &["tcp.rs"],
+    ),
     forbid_except(
         "tokio::spawn",
         "a task has a parent that awaits it: begin it in a `runtime::TaskScope`",
@@ -116,6 +131,18 @@ const SERVER: &[ForbiddenWord] = &[
     forbid("std::fs", "a front-end touches no file: ask the node"),
     forbid("std::env", "settings are passed in, never reached for"),
     forbid("std::thread", "a connection is a task: spawn it on the runtime"),
+    // The loops of listeners, begun by one function; and the connections of operators.
+    forbid_except(
+        "tokio::spawn",
+        "a loop has a watch: begin it by `Node::watch_loop`",
+        &["listener/mod.rs", "native/local.rs"],
+    ),
+    // Connections of clients, which end with their clients or by time limits.
+    forbid_except(
+        "tokio::task::JoinSet",
+        "a loop has a watch: begin it by `Node::watch_loop`",
+        &["listener/accept.rs", "listener/bound_ports.rs"],
+    ),
     // Old clients send wall-clock times (EXPIREAT, TIME, statistics): one file handles them for all
     // front-ends.
     forbid_except(
@@ -124,6 +151,21 @@ const SERVER: &[ForbiddenWord] = &[
         &["clock.rs"],
     ),
     forbid("unbounded_channel", "a queue without a bound hides overload: name a limit"),
+];
+
+const CLI: &[ForbiddenWord] = &[
+    // The thread of the process' log: it outlives the node, and a full queue drops lines, which the
+    // log counts. The other two belong to commands of clients.
+    forbid_except(
+        "thread::Builder",
+        "a loop of a serving node has a watch: begin it by `Node::watch_loop`",
+        &["logging/writer.rs", "commands/import/batches.rs"],
+    ),
+    forbid_except(
+        "tokio::spawn",
+        "a loop of a serving node has a watch: begin it by `Node::watch_loop`",
+        &["client/mod.rs"],
+    ),
 ];
 
 /// Crates that the paths of requests, consistent and available, may import.
@@ -192,7 +234,7 @@ pub const CRATES: [CrateRule; 20] = [
     CrateRule { name: SIMULATOR, imports: &["base", "runtime"], never: &[ORDERED] },
     CrateRule { name: "program", imports: &["base"], never: &[] },
     CrateRule { name: "record_files", imports: &["base"], never: &[QUIET] },
-    CrateRule { name: "cli", imports: CLI_IMPORTS, never: &[] },
+    CrateRule { name: "cli", imports: CLI_IMPORTS, never: &[CLI] },
     CrateRule { name: "bench", imports: &["base", "node", "program"], never: &[] },
     // Fuzz targets: no crate imports them.
     CrateRule { name: "fuzz", imports: FUZZ_IMPORTS, never: &[] },
@@ -344,29 +386,4 @@ fn is_local_name(line: &str, says: &str) -> bool {
     let is_crate_path = |(at, _): (usize, &str)| !line[..at].ends_with("::");
     let is_crate = ["rand", "tokio"].contains(&says);
     is_crate && !line.match_indices(&format!("{says}::")).any(is_crate_path)
-}
-
-/// Rule 3: subjects in `logic` do not import each other, only `base`.
-pub fn subjects(workspace: &Workspace) -> Vec<Complaint> {
-    let mut complaints = Vec::new();
-    let subject = |path: &str| {
-        let relative_path = path.strip_prefix("crates/logic/src/")?;
-        let first = relative_path.split('/').next()?;
-        (first != "lib.rs").then(|| first.trim_end_matches(".rs").to_string())
-    };
-    let all: std::collections::BTreeSet<_> =
-        workspace.sources.iter().filter_map(|source| subject(&source.path)).collect();
-    for source in &workspace.sources {
-        let Some(own) = subject(&source.path) else { continue };
-        for other in all.iter().filter(|other| **other != own) {
-            for at in word_offsets(&source.code, &format!("crate::{other}")) {
-                let fix = format!(
-                    "subject `{own}` imports subject `{other}`: let `node` carry the value from \
-                     one to the other, or put the word both speak into `base`"
-                );
-                complaints.push(source.complaint("subjects", line_of(&source.code, at), fix));
-            }
-        }
-    }
-    complaints
 }

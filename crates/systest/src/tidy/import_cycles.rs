@@ -1,11 +1,12 @@
-//! Check of import cycles: the strongly connected components of each crate's graph of top-level
-//! modules.
+//! Checks of imports between the modules of a crate: cycles, and imports between the subjects of
+//! `logic`.
 //!
-//! An edge is a path that begins with `crate`, `super` or `self` and leads into another module; a
-//! name that the crate's root re-exports counts as its module's. Items that the root itself defines
-//! belong to no module.
+//! A cycle is a strongly connected component of the graph of a crate's top-level modules. An edge
+//! is a path that begins with `crate`, `super` or `self` and leads into another module; a name that
+//! the crate's root re-exports counts as its module's. Items that the root itself defines belong to
+//! no module.
 
-use super::source::SourceFile;
+use super::source::{SourceFile, line_of, word_offsets};
 use super::{Complaint, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -182,4 +183,29 @@ fn reachable_modules(graph: &Graph, from: &str) -> BTreeSet<String> {
         }
     }
     seen
+}
+
+/// Rule 3: subjects in `logic` do not import each other, only `base`.
+pub fn subjects(workspace: &Workspace) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let subject = |path: &str| {
+        let relative_path = path.strip_prefix("crates/logic/src/")?;
+        let first = relative_path.split('/').next()?;
+        (first != "lib.rs").then(|| first.trim_end_matches(".rs").to_string())
+    };
+    let all: std::collections::BTreeSet<_> =
+        workspace.sources.iter().filter_map(|source| subject(&source.path)).collect();
+    for source in &workspace.sources {
+        let Some(own) = subject(&source.path) else { continue };
+        for other in all.iter().filter(|other| **other != own) {
+            for at in word_offsets(&source.code, &format!("crate::{other}")) {
+                let fix = format!(
+                    "subject `{own}` imports subject `{other}`: let `node` carry the value from \
+                     one to the other, or put the word both speak into `base`"
+                );
+                complaints.push(source.complaint("subjects", line_of(&source.code, at), fix));
+            }
+        }
+    }
+    complaints
 }

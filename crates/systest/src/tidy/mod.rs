@@ -17,9 +17,9 @@ mod shape;
 mod source;
 mod walkthroughs;
 
-pub use crates::{CRATES, forbidden_words, imports, subjects};
+pub use crates::{CRATES, forbidden_words, imports};
 pub use documents::{architecture, decisions, formats, links, settings, stories};
-pub use import_cycles::import_cycles;
+pub use import_cycles::{import_cycles, subjects};
 pub use names::type_names;
 pub use prose::documentation;
 pub use shape::{Exception, file_heads, forbidden_leftovers, lengths};

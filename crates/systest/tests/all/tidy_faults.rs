@@ -91,6 +91,25 @@ fn forbidden_word_is_reported_in_code_and_not_in_comments_or_tests() {
 }
 
 #[test]
+fn loop_without_watch_is_reported() {
+    let check = |path: &str, body: &str| tidy::forbidden_words(&file_workspace(path, body));
+    let spawns = "fn f() { tokio::spawn(run()); }\n";
+    must_report(check("crates/dynamo/src/a.rs", spawns), "a task has a parent");
+    for (path, body) in [
+        ("crates/node/src/a.rs", "use tokio::task::JoinSet;\n"),
+        ("crates/transport/src/a.rs", "fn f() { Handle::current() }\n"),
+        ("crates/server/src/resp/a.rs", spawns),
+        ("crates/server/src/resp/a.rs", "use tokio::task::JoinSet;\n"),
+        ("crates/cli/src/a.rs", spawns),
+        ("crates/cli/src/a.rs", "use std::thread::Builder;\nfn f() { thread::Builder::new() }\n"),
+    ] {
+        must_report(check(path, body), "a loop");
+    }
+    must_accept(check("crates/server/src/listener/mod.rs", spawns));
+    must_accept(check("crates/replication/src/compare.rs", "use tokio::task::JoinSet;\n"));
+}
+
+#[test]
 fn import_between_logic_subjects_is_reported() {
     let workspace = Workspace::from_files(&[
         ("crates/logic/src/consensus/mod.rs", HEAD_COMMENT),

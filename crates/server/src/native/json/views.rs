@@ -117,6 +117,7 @@ fn beat(beat: &node::BeatStatus) -> api::TaskBeat {
     api::TaskBeat {
         name: beat.name.clone(),
         activity: beat.activity.name().into(),
+        waits_for: beat.place.map(Into::into),
         unchanged_ms: beat.unchanged_ms,
         stalled: beat.is_late,
     }

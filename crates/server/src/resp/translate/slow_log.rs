@@ -5,8 +5,9 @@ use super::{CommandContext, RespPlan, TranslateResult};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Args;
 use base::rights::Operate;
-use node::{SlowEntry, SlowRequest};
+use node::{SlowEntry, SlowRequest, SlowStages};
 use std::cmp::Reverse;
+use std::time::Duration;
 
 /// Number of entries that are shown by default.
 const SHOWN: i64 = 10;
@@ -39,7 +40,7 @@ pub fn get(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
 }
 
 fn write_entry(entry: &SlowEntry, ctx: &mut CommandContext<'_>) {
-    let SlowRequest { protocol, command, bucket, key_digest, requests, took, client } =
+    let SlowRequest { protocol, command, bucket, key_digest, requests, took, stages, client } =
         &entry.request;
     let key = key_digest.map_or_else(String::new, |digest| format!("{digest:016x}"));
     let words = [
@@ -48,6 +49,7 @@ fn write_entry(entry: &SlowEntry, ctx: &mut CommandContext<'_>) {
         format!("key={key}"),
         format!("requests={requests}"),
         format!("protocol={protocol}"),
+        format!("stages={}", stages_text(stages)),
     ];
     let out = &mut *ctx.out;
     out.array(6);
@@ -58,6 +60,25 @@ fn write_entry(entry: &SlowEntry, ctx: &mut CommandContext<'_>) {
     words.iter().for_each(|word| out.text(word));
     out.text(client.map_or_else(String::new, |client| client.to_string()));
     out.text("");
+}
+
+/// Returns the stages that took a millisecond at least, in milliseconds.
+fn stages_text(stages: &SlowStages) -> String {
+    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let SlowStages { evaluate, decide, entry, reply, send } = stages;
+    let entry = entry.unwrap_or_default();
+    let all = [
+        ("evaluate", milliseconds(*evaluate)),
+        ("decide", milliseconds(*decide)),
+        ("batch", entry.batch_ms),
+        ("log", entry.log_ms),
+        ("replicas", entry.replicas_ms),
+        ("apply", entry.apply_ms),
+        ("reply", milliseconds(*reply)),
+        ("send", milliseconds(*send)),
+    ];
+    let long = all.into_iter().filter(|(_, ms)| *ms > 0);
+    long.map(|(stage, ms)| format!("{stage}:{ms}ms")).collect::<Vec<_>>().join(",")
 }
 
 pub fn len(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {

@@ -7,11 +7,15 @@ use crate::recovery::context;
 use crate::{Node, NodeSettings, group_lifecycle, transfer};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
+use runtime::Watch;
 use sim::Scheduler;
 use std::sync::{Arc, Mutex};
 
 /// Length of the lease, in milliseconds.
 pub(super) const LEASE_MS: u64 = 600;
+
+/// Watch over loops: no simulation looks at their beats.
+const WATCH: Watch = Watch::Unbounded("no watchdog runs");
 
 pub(super) struct MoveNode {
     pub id: NodeId,
@@ -50,8 +54,8 @@ impl MoveNode {
             group_lifecycle::drive(&node.lifecycle, group);
         }
         let loops = &node.lifecycle.tasks.loops;
-        loops.spawn("moves", transfer::reconcile(node.moves.clone()));
-        loops.spawn("counts", count_keeper::run(CountKeeper::new(node.router.clone())));
+        loops.spawn("moves", WATCH, transfer::reconcile(node.moves.clone()));
+        loops.spawn("counts", WATCH, count_keeper::run(CountKeeper::new(node.router.clone())));
         let process = Process::begin((node, log), self.port.which, &self.write_time, None);
         self.process = Some(process);
     }
