@@ -20,7 +20,8 @@ const ROLE: &str = "/v1/access/roles/{name}";
 /// Number of random bytes of a password that a node makes up.
 const RANDOM_PASSWORD_BYTES: usize = 18;
 
-pub const ROUTES: [HttpRoute; 12] = [
+/// Routes about users, roles and the switch of access.
+pub static ROUTES: [HttpRoute; 12] = [
     cluster(
         (RouteName::ShowAccess, Method::Get, ACCESS),
         (RequestBody::Nothing, ResponseBody::Json("AccessState")),

@@ -1,24 +1,45 @@
 //! Login of requests, and decisions about acts of operators.
 //!
-//! A request is refused before its body is read if nobody logs in: only health, the document and
-//! nodes with a join token need no login.
+//! A request is refused before its body is read if nobody logs in, or who does has no right that
+//! the route needs: only health, the document and nodes with a join token need no login.
 
 use super::connection::NativeConnection;
+use super::route_needs::least_needs;
 use super::routes::Admission;
 use super::target::{HttpRefusal, RequestTarget};
-use super::translate::{NativePlan, OperatorCall};
+use super::translate::OperatorCall;
 use crate::connection::ListenerKind;
 use crate::shared::Shared;
+use base::rights::Need;
 use base::{Error, Principal, Reason};
 use std::net::{IpAddr, Ipv6Addr};
 
 impl NativeConnection {
-    /// Sets the principal of a request by its header `Authorization`. Returns the target again.
-    pub(super) async fn log_in(
+    /// Admits a request before its body is read: logs its sender in, and decides what its route
+    /// needs at least. Returns the target again.
+    pub(super) async fn admit(
         &mut self,
         authorization: Option<Vec<u8>>,
         target: RequestTarget,
     ) -> Result<RequestTarget, HttpRefusal> {
+        self.log_in(authorization, &target).await?;
+        let needs = least_needs(&target);
+        let is_about_buckets = |need: &Need<'_>| !need.is_of_cluster();
+        if self.role.kind == ListenerKind::Operators && needs.iter().flatten().any(is_about_buckets)
+        {
+            return Err(operators_only());
+        }
+        let needs = needs.into_iter().flatten();
+        self.shared.node.authorize_any(&mut self.flow, needs)?;
+        Ok(target)
+    }
+
+    /// Sets the principal of a request by its header `Authorization`.
+    async fn log_in(
+        &mut self,
+        authorization: Option<Vec<u8>>,
+        target: &RequestTarget,
+    ) -> Result<(), HttpRefusal> {
         let (node, admission) = (&self.shared.node, target.route.admission);
         let principal = match authorization {
             // The directory checks a join token.
@@ -39,12 +60,7 @@ impl NativeConnection {
         if principal != *self.flow.principal() {
             self.flow.set_principal(principal);
         }
-        Ok(target)
-    }
-
-    /// Returns true if a plan is about buckets, and the listener serves operators only.
-    pub(super) fn is_misplaced(&self, plan: &NativePlan) -> bool {
-        self.role.kind == ListenerKind::Operators && plan.is_about_buckets()
+        Ok(())
     }
 
     /// Decides about an operator's call.
@@ -66,7 +82,7 @@ pub(super) fn decide(
 }
 
 /// Returns the refusal of a data request at the operators' listener.
-pub(super) fn operators_only() -> HttpRefusal {
+fn operators_only() -> HttpRefusal {
     let text = "this listener serves operators only; use the address of `listen` for data";
     Error::new(Reason::Forbidden, text).into()
 }

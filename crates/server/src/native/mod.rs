@@ -30,6 +30,7 @@ mod ranges;
 mod reload;
 mod render;
 mod ring;
+mod route_needs;
 mod routes;
 mod schemas;
 mod siblings;

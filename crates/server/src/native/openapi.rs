@@ -4,7 +4,7 @@ use super::constants;
 use super::parameters::{BUCKETS_PER_PAGE_MAX, Parameter};
 use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName};
 use super::schemas;
-use super::table::ROUTES;
+use super::table;
 use api::schema::{CHECKPOINT_PATTERN, MEMBER_PATTERN};
 use base::limits::{
     IMPORT_CHUNK_BYTES_MAX, KEY_BYTES_MAX, PAGE_ROWS_MAX, SEQUENCE_STEPS_MAX, VALUE_BYTES_MAX,
@@ -34,7 +34,7 @@ const ERRORS_EVERYWHERE: [u16; 10] = [400, 401, 403, 408, 414, 421, 431, 500, 50
 
 fn build(sections: &[String]) -> Value {
     let mut paths = Map::new();
-    for route in &ROUTES {
+    for route in table::all() {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.name().to_ascii_lowercase()] = operation(route);
     }

@@ -155,26 +155,6 @@ impl OperatorCall {
     }
 }
 
-impl NativePlan {
-    /// Returns true if the plan reads or changes buckets: not at the operators' listener.
-    pub fn is_about_buckets(&self) -> bool {
-        match self {
-            NativePlan::Submit(request, _) | NativePlan::Stream(request, _) => {
-                let mut is_about_buckets = false;
-                // The visitor never fails.
-                let _ = request.needs(&mut |need| {
-                    is_about_buckets |= !need.is_of_cluster();
-                    Ok(())
-                });
-                is_about_buckets
-            }
-            NativePlan::PreconditionFailed => true,
-            NativePlan::Operator(OperatorCall::EmptyPrefix(_)) => true,
-            NativePlan::Operator(_) => false,
-        }
-    }
-}
-
 /// Plans a request.
 pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error> {
     match access::parse(&mut target, &body)? {
