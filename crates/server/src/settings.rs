@@ -17,7 +17,8 @@ pub struct ServerSettings {
     pub admin_listen: Option<SocketAddr>,
     /// Further addresses for clients of Arakoon; they serve no other protocol.
     pub arakoon_listen: Vec<SocketAddr>,
-    /// User of all clients at `arakoon_listen`, while access is on. `None`: they are refused then.
+    /// User of all clients at `arakoon_listen` whose certificate logs nobody in, while access is
+    /// on. `None`: they are refused then.
     pub arakoon_user: Option<String>,
     /// Arakoon cluster ids whose buckets are created when the first client connects.
     pub arakoon_clusters: Vec<String>,

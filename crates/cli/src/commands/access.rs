@@ -157,7 +157,7 @@ enum UserVerb {
         /// A role; all that are named replace the present ones
         #[arg(long = "role", value_name = "ROLE")]
         roles: Vec<String>,
-        /// `on`: a client certificate of this name may log the user in (no listener does it yet)
+        /// `on`: a client certificate of this name logs the user in; `off`: such logins end
         #[arg(long, value_name = "SWITCH", value_parser = units::switch)]
         certificates: Option<bool>,
     },

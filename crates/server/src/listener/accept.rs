@@ -218,7 +218,16 @@ async fn detect_and_serve(
     }
     let (peer, tls) = (stream.peer_addr().ok(), stream.version());
     tracing::debug!(target: "server", ?peer, tls, language = ?protocol, "connected");
-    serve_protocol(Connection { stream, first, role }, protocol, state, shutdown).await;
+    let refused = secure::refused_certificate(&stream, shared);
+    let connection = Connection { stream, first, role };
+    tokio::select! {
+        biased;
+        () = serve_protocol(connection, protocol, state, shutdown) => {}
+        () = refused => shared.warn_limited(|| {
+            let peer = peer.map_or_else(String::new, |peer| format!(" of {peer}"));
+            format!("the connection{peer} is closed: its certificate is accepted no more")
+        }),
+    }
 }
 
 /// Passes a connection to the front-end of its protocol, if its listener serves that.

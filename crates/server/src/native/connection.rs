@@ -181,7 +181,7 @@ impl NativeConnection {
             return Err(ConnectionEnd::RiakRequest);
         }
         let is_access_on = self.shared.node.is_access_on();
-        let role = if is_access_on { self.role.without_trust() } else { self.role };
+        let role = self.role_of(&head);
         let target = target::parse(&head, &self.shared.access_control, role, &mut self.bucket);
         let request_head = RequestHead {
             bytes_max: target.as_ref().map_or(0, |target| target.route.request_body.bytes_max()),

@@ -1,14 +1,16 @@
 //! Login of requests, and decisions about acts of operators.
 //!
-//! A request is refused before its body is read if nobody logs in, or who does has no right that
-//! the route needs: only health, the document and nodes with a join token need no login.
+//! Credentials in a request's header `Authorization` count before the certificate of its
+//! connection. A request is refused before its body is read if nobody logs in, or who does has no
+//! right that the route needs: only health, the document and nodes with a join token need no login.
 
 use super::connection::NativeConnection;
 use super::route_needs::least_needs;
 use super::routes::Admission;
 use super::target::{HttpRefusal, RequestTarget};
 use super::translate::OperatorCall;
-use crate::connection::ListenerKind;
+use crate::connection::{Access, ListenerKind, ListenerRole};
+use crate::http::Head;
 use crate::shared::Shared;
 use base::rights::Need;
 use base::{Error, Principal, Reason};
@@ -34,7 +36,22 @@ impl NativeConnection {
         Ok(target)
     }
 
-    /// Sets the principal of a request by its header `Authorization`.
+    /// Returns the role by which the head of a request is read. While access is on, the listener
+    /// vouches for nobody, but a user's certificate does in place of a join token.
+    pub(super) fn role_of(&self, head: &Head<'_>) -> ListenerRole {
+        let Shared { node, logins, .. } = &*self.shared;
+        if !node.is_access_on() {
+            return self.role;
+        }
+        let login = || logins.by_certificate(node, self.stream.identity());
+        match head.authorization.is_none() && login().is_ok_and(|login| login.is_some()) {
+            true => ListenerRole { access: Access::Operator, ..self.role },
+            false => self.role.without_trust(),
+        }
+    }
+
+    /// Sets the principal of a request by its header `Authorization`, or else by the certificate of
+    /// its connection.
     async fn log_in(
         &mut self,
         authorization: Option<Vec<u8>>,
@@ -49,6 +66,12 @@ impl NativeConnection {
                 let from = from.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
                 let login = self.shared.logins.by_header(node, from, &header).await?;
                 Principal::User(login, self.role.rights())
+            }
+            None if node.is_access_on() && admission != Admission::Open => {
+                match self.shared.logins.by_certificate(node, self.stream.identity())? {
+                    Some(login) => Principal::User(login, self.role.rights()),
+                    None => self.role.principal(),
+                }
             }
             _ => self.role.principal(),
         };

@@ -1,5 +1,5 @@
-//! Login of requests by their header `Authorization`, as Riak's clients send it, and the decision
-//! about their path.
+//! Login of requests by their header `Authorization`, as Riak's clients send it, or by the client's
+//! certificate, and the decision about their path.
 //!
 //! The body of a request is parsed only if its sender has a right that the path needs.
 
@@ -16,7 +16,8 @@ use base::{Error, Principal, Reason};
 const PING: &str = "/ping";
 
 impl RiakConnection {
-    /// Sets the principal of a request by its header `Authorization`, while access is on.
+    /// Sets the principal of a request by its header `Authorization`, or else by the certificate of
+    /// its connection, while access is on.
     pub(super) async fn log_in(&mut self, request: &RiakRequest) -> Result<(), ConnectionEnd> {
         let node = &self.shared.node;
         if !node.is_access_on() {
@@ -30,9 +31,15 @@ impl RiakConnection {
             }
             None if request.path == PING => self.role.principal(),
             None => {
-                let text = "log in first: this cluster requires a user";
-                let error = Error::new(Reason::Unauthenticated, text);
-                return Err(errors::answer(&error).into());
+                let login = self.shared.logins.by_certificate(node, self.stream.identity());
+                match login.map_err(|error| errors::answer(&error))? {
+                    Some(login) => Principal::User(login, self.role.rights()),
+                    None => {
+                        let text = "log in first: this cluster requires a user";
+                        let error = Error::new(Reason::Unauthenticated, text);
+                        return Err(errors::answer(&error).into());
+                    }
+                }
             }
         };
         if principal != *self.flow.principal() {
