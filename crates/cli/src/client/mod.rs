@@ -14,6 +14,7 @@ pub use address::{Address, TlsArguments};
 use base::limits::{FRAME_BYTES_MAX, VALUES_BYTES_MAX};
 use base::{Error, JoinToken, Kind, Reason, nearest};
 use bytes::Bytes;
+pub use control::confirm;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{Method, Request};

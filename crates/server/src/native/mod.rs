@@ -12,6 +12,7 @@ mod access;
 mod admission;
 mod checkpoints;
 mod conditional;
+mod confirmation;
 mod connection;
 mod constants;
 mod emptying;

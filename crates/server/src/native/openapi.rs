@@ -78,8 +78,10 @@ fn parameters(route: &HttpRoute) -> Vec<Value> {
     }
     for parameter in route.query {
         let (schema, text) = query_schema(*parameter);
+        let is_required = *parameter == Parameter::Confirm && route.name != RouteName::SwitchAccess;
         parameters.push(json!({
             "name": parameter.name(), "in": "query", "description": text, "schema": schema,
+            "required": is_required,
         }));
     }
     parameters.extend(header_parameters(route));
@@ -146,6 +148,11 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
         Parameter::Context => (
             json!({ "type": "string", "pattern": schemas::ANY_CONTEXT_PATTERN }),
             "Causal context: the `context` that an earlier read or write of this key returned.",
+        ),
+        Parameter::Confirm => (
+            json!({ "type": "string" }),
+            "Name of what is destroyed, again: `TYPE/BUCKET`, a user or a role; `off` to turn \
+             access off. Without it the answer is 400, and nothing is done.",
         ),
         Parameter::LimitBuckets => (
             json!({ "type": "integer", "minimum": 1, "maximum": BUCKETS_PER_PAGE_MAX }),

@@ -198,6 +198,7 @@ static ROUTES: [HttpRoute; 75] = [
         ..route(Name::AlterBucket, Method::Patch, BUCKET, "Updates properties of a bucket.")
     },
     HttpRoute {
+        query: &[Confirm],
         errors: &[404],
         operation: Operation::Directory,
         ..route(Name::DropBucket, Method::Delete, BUCKET, "Drops a bucket and all its data.")

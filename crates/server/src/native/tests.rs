@@ -1,6 +1,7 @@
 //! Tests of the pure parts of the native front-end: routes, targets, plans, answers, document.
 
 mod calls;
+mod confirmations;
 mod generators;
 mod import;
 mod requests;

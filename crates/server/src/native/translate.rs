@@ -4,6 +4,7 @@
 use super::access::{self, AccessRequest};
 use super::admission;
 use super::conditional;
+use super::confirmation;
 use super::emptying::{self, EmptyPrefixCall};
 use super::import;
 use super::json::{bodies, cluster};
@@ -157,6 +158,7 @@ impl OperatorCall {
 
 /// Plans a request.
 pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error> {
+    confirmation::check(&target)?;
     match access::parse(&mut target, &body)? {
         Some(request) => Ok(NativePlan::Operator(OperatorCall::Access(request))),
         None => plan_other(target, body),
