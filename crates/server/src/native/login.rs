@@ -29,7 +29,7 @@ impl NativeConnection {
         let is_about_buckets = |need: &Need<'_>| !need.is_of_cluster();
         if self.role.kind == ListenerKind::Operators && needs.iter().flatten().any(is_about_buckets)
         {
-            return Err(operators_only());
+            return Err(misplaced(self.role));
         }
         let needs = needs.into_iter().flatten();
         self.shared.node.authorize_any(&mut self.flow, needs)?;
@@ -104,8 +104,17 @@ pub(super) fn decide(
     }
 }
 
-/// Returns the refusal of a data request at the operators' listener.
-fn operators_only() -> HttpRefusal {
-    let text = "this listener serves operators only; use the address of `listen` for data";
+/// Returns the refusal of a data request on a connection that serves none.
+fn misplaced(role: ListenerRole) -> HttpRefusal {
+    let text = match role.access {
+        Access::Operator => {
+            "this listener serves operators only; use the address of `listen` for data"
+        }
+        Access::Client => {
+            "only health checks and nodes that join are served here: a node's certificate opens \
+             nothing else, and beyond loopback clients are served once access is on (`credenza \
+             access init`)"
+        }
+    };
     Error::new(Reason::Forbidden, text).into()
 }

@@ -5,6 +5,7 @@ mod certificates;
 mod closing;
 mod counted;
 mod dates;
+mod exposure;
 mod health;
 mod memory;
 mod operators;
