@@ -12,6 +12,7 @@ mod output;
 mod paint;
 mod reload;
 mod renames;
+mod secret_file;
 mod service_manager;
 mod settings;
 #[cfg(test)]

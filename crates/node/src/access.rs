@@ -64,16 +64,33 @@ impl Authorizer {
             Principal::Node => Ok(()),
             Principal::User(login, _) if self.is_on() => {
                 let recent = self.recent_rights(flow, login, &request.bucket)?;
-                request.needs(&mut |need| {
-                    let is_whole = matches!(need, Need::Keys(verb, ..)
-                        if recent.verbs.contains(verb));
-                    match is_whole || recent.rights.cover(&need) {
-                        true => self.check_contact(&need),
-                        false => Err(forbidden(login, &need)),
-                    }
-                })
+                request.needs(&mut |need| self.check_recent(recent, login, &need))
             }
             _ => request.needs(&mut |need| self.check(&principal, &need)),
+        }
+    }
+
+    /// Decides about one need of a flow's principal.
+    fn check_flow(&self, flow: &mut Flow, need: &Need<'_>) -> Result<()> {
+        if !self.is_on() && !need.is_of_cluster() {
+            return Ok(());
+        }
+        let principal = flow.principal().clone();
+        match (&principal, need) {
+            (Principal::User(login, _), Need::Keys(_, bucket, _)) if self.is_on() => {
+                let recent = self.recent_rights(flow, login, bucket)?;
+                self.check_recent(recent, login, need)
+            }
+            _ => self.check(&principal, need),
+        }
+    }
+
+    /// Decides about one need by rights that were looked up for its bucket.
+    fn check_recent(&self, recent: &RecentRights, login: &Login, need: &Need<'_>) -> Result<()> {
+        let is_whole = matches!(need, Need::Keys(verb, ..) if recent.verbs.contains(*verb));
+        match is_whole || recent.rights.cover(need) {
+            true => self.check_contact(need),
+            false => Err(forbidden(login, need)),
         }
     }
 
@@ -188,6 +205,23 @@ impl Node {
     /// Decides about an act of an operator. Errors: `Forbidden`, `Unauthenticated`.
     pub fn authorize(&self, principal: &Principal, act: Operate) -> Result<()> {
         self.router.access.check(principal, &act.needs())
+    }
+
+    /// Decides whether the principal of a flow is allowed at least one of these needs, before its
+    /// request is known. No need at all is granted. Errors: as for the first of them.
+    pub fn authorize_any<'n>(
+        &self,
+        flow: &mut Flow,
+        needs: impl IntoIterator<Item = Need<'n>>,
+    ) -> Result<()> {
+        let mut refusal = None;
+        for need in needs {
+            match self.router.access.check_flow(flow, &need) {
+                Ok(()) => return Ok(()),
+                Err(error) => refusal = refusal.or(Some(error)),
+            }
+        }
+        refusal.map_or(Ok(()), Err)
     }
 
     /// Returns true if requests need rights.

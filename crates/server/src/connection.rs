@@ -80,8 +80,7 @@ impl ListenerRole {
         ListenerRights { operates: self.access == Access::Operator }
     }
 
-    /// Returns the principal of a connection that has not logged in. A certificate that names a
-    /// user logs in by `Logins::by_name` instead.
+    /// Returns the principal of a connection that has not logged in.
     pub(crate) fn principal(self) -> Principal {
         Principal::Anonymous(self.rights())
     }

@@ -4,7 +4,7 @@ use crate::{LiveSettings, LogLevels, Reload};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tls::{CertificateDemand, ListenerMode, Tls};
+use tls::{ListenerMode, Tls};
 
 /// Settings of the front-ends. Sizes are in bytes, times in milliseconds.
 #[derive(Clone)]
@@ -17,7 +17,8 @@ pub struct ServerSettings {
     pub admin_listen: Option<SocketAddr>,
     /// Further addresses for clients of Arakoon; they serve no other protocol.
     pub arakoon_listen: Vec<SocketAddr>,
-    /// User of all clients at `arakoon_listen`, while access is on. `None`: they are refused then.
+    /// User of all clients at `arakoon_listen` whose certificate logs nobody in, while access is
+    /// on. `None`: they are refused then.
     pub arakoon_user: Option<String>,
     /// Arakoon cluster ids whose buckets are created when the first client connects.
     pub arakoon_clusters: Vec<String>,
@@ -25,8 +26,7 @@ pub struct ServerSettings {
     pub riak_listen: Vec<SocketAddr>,
     /// TLS of the node, shared with its connections to other nodes. `None`: everything is plain.
     pub tls: Option<Arc<Tls>>,
-    /// True if addresses beyond loopback are allowed although traffic is neither encrypted nor
-    /// authenticated.
+    /// True if clients beyond loopback are served although they need not encrypt, or access is off.
     pub insecure: bool,
     /// Maximum number of client connections over all listeners. The process' limit of open files
     /// may lower it.
@@ -93,13 +93,5 @@ impl ServerSettings {
     /// Returns the use of TLS at the listeners.
     pub(crate) fn tls_mode(&self) -> ListenerMode {
         self.tls.as_ref().map_or(ListenerMode::Off, |tls| tls.listener_mode())
-    }
-
-    /// Returns true if traffic is encrypted and nobody is served without a valid certificate.
-    pub(crate) fn is_protected(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| {
-            tls.listener_mode() == ListenerMode::Required
-                && tls.settings().client_certificates == CertificateDemand::Required
-        })
     }
 }

@@ -23,8 +23,8 @@ const PEER_PROTOCOL: &[u8] = b"credenza-peer";
 #[derive(Clone)]
 pub(crate) struct Acceptor {
     pub(crate) server: Arc<ServerConfig>,
-    /// `None`: certificates are not asked for.
-    pub(crate) demand: Option<PurposeDemand>,
+    /// Verifier of the other side's certificates. `None`: they are not asked for.
+    pub(crate) verifier: Option<Arc<PurposeVerifier>>,
 }
 
 /// TlsConfiguration of both sides of connections between nodes.
@@ -166,12 +166,11 @@ impl Material {
         let builder = ServerConfig::builder_with_provider(self.provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| error.to_string())?;
-        let builder = match &demand {
+        let verifier = demand.map(|(is_mandatory, demand)| self.verifier(is_mandatory, demand));
+        let verifier = verifier.transpose()?.map(Arc::new);
+        let builder = match &verifier {
             None => builder.with_no_client_auth(),
-            Some((is_mandatory, demand)) => {
-                let verifier = self.verifier(*is_mandatory, demand.clone())?;
-                builder.with_client_cert_verifier(Arc::new(verifier))
-            }
+            Some(verifier) => builder.with_client_cert_verifier(verifier.clone()),
         };
         let mut server = builder
             .with_single_cert(self.chain.clone(), self.key.clone_key())
@@ -180,7 +179,7 @@ impl Material {
         // A resumed session would not present its certificate again.
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
-        Ok(Acceptor { server: Arc::new(server), demand: demand.map(|(_, demand)| demand) })
+        Ok(Acceptor { server: Arc::new(server), verifier })
     }
 
     fn verifier(

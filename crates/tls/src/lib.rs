@@ -27,7 +27,7 @@ pub use client::TlsClient;
 pub use facts::CertificateFacts;
 pub use identity::{CertifiedName, Purpose};
 pub use settings::{CertificateDemand, ListenerMode, PeerMode, TlsSettings};
-pub use stream::Stream;
+pub use stream::{PresentedChain, Stream};
 pub use tls::{Tls, TlsWarning};
 
 #[cfg(test)]

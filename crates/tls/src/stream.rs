@@ -6,6 +6,7 @@
 use crate::identity::CertifiedName;
 use bytes::{Buf, BytesMut};
 use rustls::ProtocolVersion;
+use rustls::pki_types::CertificateDer;
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -31,6 +32,13 @@ pub struct TlsConnection {
     identity: Option<CertifiedName>,
     not_after_s: Option<u64>,
     generation: u64,
+}
+
+/// Certificate that the other side of a connection presented, with the intermediate ones behind it.
+pub struct PresentedChain {
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    /// Generation of this side's files by which it was verified.
+    pub(crate) generation: u64,
 }
 
 impl TlsConnection {
@@ -100,6 +108,13 @@ impl Stream {
             Stream::Plain(_) => None,
             Stream::Tls(connection) => Some(connection.generation),
         }
+    }
+
+    /// Returns a copy of the certificates that the other side presented. `None`: none.
+    pub fn presented_chain(&self) -> Option<PresentedChain> {
+        let Stream::Tls(connection) = self else { return None };
+        let chain = connection.stream.get_ref().1.peer_certificates()?.to_vec();
+        Some(PresentedChain { chain, generation: connection.generation })
     }
 
     /// Returns the version of TLS, for the log. `None`: plain.

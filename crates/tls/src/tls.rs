@@ -5,7 +5,7 @@ use crate::facts::CertificateFacts;
 use crate::identity::{CertifiedName, Purpose};
 use crate::settings::{ListenerMode, PeerMode, TlsSettings};
 use crate::sources::Sources;
-use crate::stream::{HandshakeStream, Stream, TlsConnection};
+use crate::stream::{HandshakeStream, PresentedChain, Stream, TlsConnection};
 use base::limits::{TLS_HANDSHAKE_BYTES_MAX, TLS_HANDSHAKE_MS_MAX};
 use base::{AlarmCode, Error, Reason, Result};
 use bytes::BytesMut;
@@ -136,6 +136,31 @@ impl Tls {
         left.map_or(longest, |left| left.min(longest))
     }
 
+    /// Resolves once a reload has made files effective that refuse this certificate: it was
+    /// revoked, or its authority is trusted no more. Cancel-safe.
+    pub async fn wait_until_refused(&self, presented: &PresentedChain) {
+        let mut generation = self.watch_generation();
+        let mut accepted = presented.generation;
+        loop {
+            let current = *generation.borrow_and_update();
+            if current != accepted && !self.accepts(presented) {
+                return;
+            }
+            accepted = current;
+            if generation.changed().await.is_err() {
+                // The sender lives as long as this object.
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Returns true if the listeners for clients accept this certificate now.
+    fn accepts(&self, presented: &PresentedChain) -> bool {
+        let configuration = self.current();
+        let verifier = configuration.clients.verifier.as_ref();
+        verifier.is_some_and(|verifier| verifier.accepts(&presented.chain))
+    }
+
     /// Returns the generation in force; the receiver learns of later ones.
     pub fn watch_generation(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
@@ -206,8 +231,8 @@ async fn accept(
     let mut stream = in_time(TlsAcceptor::from(acceptor.server).accept(stream)).await?;
     stream.get_mut().0.end_handshake();
     let facts = presented(stream.get_ref().1.peer_certificates());
-    let demand = acceptor.demand.as_ref();
-    let identity = facts.as_ref().zip(demand).and_then(|(facts, demand)| demand.identity(facts));
+    let verifier = acceptor.verifier.as_ref();
+    let identity = facts.as_ref().zip(verifier).and_then(|(facts, it)| it.identity(facts));
     let verified = (identity, facts.map(|facts| facts.not_after_s));
     let connection = TlsConnection::new(TlsStream::Server(stream), verified, generation);
     Ok(Stream::Tls(Box::new(connection)))

@@ -28,7 +28,7 @@ pub(crate) struct PurposeDemand {
 
 impl PurposeDemand {
     /// Returns the identity of a certificate, if it has one of the purposes in this cluster.
-    pub(crate) fn identity(&self, facts: &CertificateFacts) -> Option<CertifiedName> {
+    fn identity(&self, facts: &CertificateFacts) -> Option<CertifiedName> {
         let cluster = Some(self.cluster.as_str());
         self.purposes.iter().find_map(|purpose| facts.identity(*purpose, cluster))
     }
@@ -40,6 +40,18 @@ impl PurposeVerifier {
         demand: PurposeDemand,
     ) -> PurposeVerifier {
         PurposeVerifier { chain, demand }
+    }
+
+    /// Returns the identity of a verified certificate.
+    pub(crate) fn identity(&self, facts: &CertificateFacts) -> Option<CertifiedName> {
+        self.demand.identity(facts)
+    }
+
+    /// Returns true if this chain, which its holder has proved to be its own, is valid now.
+    pub(crate) fn accepts(&self, chain: &[CertificateDer<'_>]) -> bool {
+        chain.split_first().is_some_and(|(own, intermediates)| {
+            self.verify_client_cert(own, intermediates, UnixTime::now()).is_ok()
+        })
     }
 }
 

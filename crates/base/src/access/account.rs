@@ -9,7 +9,7 @@ pub struct UserAccount {
     pub is_enabled: bool,
     /// True if a client certificate of its name logs the user in.
     pub certificates: bool,
-    /// Version of the access rows that set the credentials. Logins before it have ended.
+    /// Version of the access rows that set the password. Logins with a former one have ended.
     pub since: u64,
     /// Hash of its password. `None`: it can't log in with one.
     pub password: Option<PasswordHash>,

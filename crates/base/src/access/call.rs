@@ -36,10 +36,12 @@ pub enum AccessCall {
         roles: Option<Vec<String>>,
         /// False: the user can't log in, and its logins have ended.
         enabled: Option<bool>,
-        /// True if a client certificate of this name logs the user in.
+        /// True if a client certificate of this name logs the user in. False: such logins have
+        /// ended.
         certificates: Option<bool>,
     },
-    /// Sets a user's password. Logins before have ended, those by token stay.
+    /// Sets a user's password. Logins with the former one have ended; those by token or
+    /// certificate stay.
     SetPassword {
         /// Name of the user.
         name: String,

@@ -28,11 +28,26 @@ pub struct ListenerRights {
 pub struct Login {
     /// Name of the user.
     pub user: String,
-    /// Version of the access rows that set the user's credentials: a login before a later one has
-    /// ended.
+    /// Version of the access rows that set the user's password: a login before a later one has
+    /// ended. [`Login::BY_CERTIFICATE`] for a login by certificate, which does not depend on it.
     pub since: u64,
     /// Digest of the API token, if the user logged in with one.
     pub token: Option<TokenDigest>,
+}
+
+impl Login {
+    /// Version of a login by certificate; no change of the rows ever reaches it.
+    pub const BY_CERTIFICATE: u64 = u64::MAX;
+
+    /// Returns the login of a user by a certificate.
+    pub fn by_certificate(user: impl Into<String>) -> Login {
+        Login { user: user.into(), since: Login::BY_CERTIFICATE, token: None }
+    }
+
+    /// Returns true if the user logged in by a certificate.
+    pub fn is_by_certificate(&self) -> bool {
+        self.token.is_none() && self.since == Login::BY_CERTIFICATE
+    }
 }
 
 impl Principal {

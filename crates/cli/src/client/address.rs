@@ -1,6 +1,7 @@
-//! Address of a node: its URL, the files of TLS, and the longest wait for an answer.
+//! Address of a node: its URL, the files of TLS, the login, and the longest wait for an answer.
 
 use super::Client;
+use super::login::LoginArguments;
 use program::{Failure, Outcome};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,16 +10,29 @@ use tls::TlsClient;
 /// Begin of the URL of an encrypted address.
 pub(super) const HTTPS: &str = "https://";
 
-/// Address of the node, and the longest wait for it.
+/// Address of the node, the login there, and the longest wait for it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Address {
     /// The node's HTTP address
     #[arg(long, env = "CREDENZA_URL", default_value = "http://127.0.0.1:7711", global = true)]
     pub url: String,
+    #[command(flatten)]
+    pub tls: TlsArguments,
+    #[command(flatten)]
+    pub login: LoginArguments,
+    /// Longest wait for an answer
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout, global = true)]
+    #[arg(allow_hyphen_values = true)]
+    pub timeout: Duration,
+}
+
+/// Files of TLS of a client.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct TlsArguments {
     /// Authority that signed the node's certificate, in PEM; needed for https://
     #[arg(long = "ca", env = "CREDENZA_CA", value_name = "FILE", global = true)]
     pub tls_ca: Option<PathBuf>,
-    /// Own certificate in PEM, where the node asks for one
+    /// Own certificate in PEM, where the node asks for one; it may be a login
     #[arg(long = "cert", env = "CREDENZA_CERT", value_name = "FILE", global = true)]
     #[arg(requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -26,30 +40,44 @@ pub struct Address {
     #[arg(long = "key", env = "CREDENZA_KEY", value_name = "FILE", global = true)]
     #[arg(requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Longest wait for an answer
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout, global = true)]
-    #[arg(allow_hyphen_values = true)]
-    pub timeout: Duration,
 }
 
 impl Address {
-    /// Returns the address of a node that is called without encryption.
+    /// Returns the address of a node that is called without encryption and login.
     pub fn plain(url: String, timeout: Duration) -> Address {
-        Address { url, tls_ca: None, tls_cert: None, tls_key: None, timeout }
+        let (tls, login) = (TlsArguments::default(), LoginArguments::default());
+        Address { url, tls, login, timeout }
+    }
+
+    /// Returns host and port. Fails if the URL is none of a node.
+    pub(super) fn authority(&self) -> Outcome<String> {
+        let rest = ["http://", HTTPS].iter().find_map(|begin| self.url.strip_prefix(begin));
+        let authority = rest.unwrap_or(&self.url).trim_end_matches('/');
+        if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
+            let what = format!(
+                "--url {}: expected http://HOST:PORT, https://HOST:PORT or HOST:PORT",
+                self.url
+            );
+            return Err(Failure::invalid(what));
+        }
+        let has_port =
+            authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        Ok(if has_port { authority.into() } else { format!("{authority}:7711") })
     }
 
     /// Returns the TLS for this address. `None`: it is plain.
-    pub(super) fn tls(&self) -> Outcome<Option<TlsClient>> {
+    pub(super) fn tls_client(&self) -> Outcome<Option<TlsClient>> {
         if !self.url.starts_with(HTTPS) {
             return Ok(None);
         }
-        let Some(ca) = &self.tls_ca else {
+        let TlsArguments { tls_ca, tls_cert, tls_key } = &self.tls;
+        let Some(ca) = tls_ca else {
             return Err(Failure::invalid(format!(
                 "{}: name the authority that signed the node's certificate with --ca",
                 self.url
             )));
         };
-        let client = TlsClient::open(ca, self.tls_cert.as_deref().zip(self.tls_key.as_deref()));
+        let client = TlsClient::open(ca, tls_cert.as_deref().zip(tls_key.as_deref()));
         client.map(Some).map_err(|error| Failure::invalid(format!("--{}", error.text())))
     }
 

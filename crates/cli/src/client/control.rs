@@ -28,6 +28,11 @@ fn user_path(name: &str, rest: &str) -> String {
     format!("/v1/access/users/{}{rest}", encode_name(name))
 }
 
+/// Returns the query that confirms that what has this name is destroyed.
+pub fn confirm(name: &str) -> String {
+    format!("?confirm={}", encode(name.as_bytes()))
+}
+
 fn role_path(name: &str) -> String {
     format!("/v1/access/roles/{}", encode_name(name))
 }
@@ -96,16 +101,17 @@ requests! {
     access_state(): GET "/v1/access" => AccessState;
     /// Creates the first administrator, and turns access on.
     init_access(): POST "/v1/access/init" => Administrator;
-    /// Turns access on or off.
-    switch_access(on: bool): PUT "/v1/access", AccessSwitch { on } => ();
+    /// Turns access on or off; off was confirmed.
+    switch_access(on: bool):
+        PUT if on { "/v1/access" } else { "/v1/access?confirm=off" }, AccessSwitch { on } => ();
     /// Returns whether a user may do something.
     check_access(question: &AccessQuestion): POST "/v1/access/check", question => AccessDecision;
     /// Creates a user.
     add_user(name: &str, user: &NewUser): PUT user_path(name, ""), user => ();
     /// Changes a user.
     change_user(name: &str, change: &UserChange): PATCH user_path(name, ""), change => ();
-    /// Removes a user.
-    remove_user(name: &str): DELETE user_path(name, "") => ();
+    /// Removes a user, which was confirmed.
+    remove_user(name: &str): DELETE user_path(name, &confirm(name)) => ();
     /// Sets a user's password.
     set_password(name: &str, password: &NewPassword):
         PUT user_path(name, "/password"), password => ();
@@ -117,8 +123,8 @@ requests! {
         DELETE user_path(name, &format!("/tokens/{}", encode_name(label))) => ();
     /// Creates a role, or replaces its grants.
     set_role(name: &str, grants: &RoleGrants): PUT role_path(name), grants => ();
-    /// Removes a role.
-    remove_role(name: &str): DELETE role_path(name) => ();
+    /// Removes a role, which was confirmed.
+    remove_role(name: &str): DELETE role_path(name) + &confirm(name) => ();
 
     /// Creates a group.
     create_group(group: &NewGroup): POST GROUPS, group => GroupPlacement;
@@ -168,9 +174,10 @@ requests! {
         POST format!("/v1/buckets/{bucket}/move"), MoveRequest { group: integer(group) } => ();
     /// Cancels the move of a bucket.
     cancel_move(bucket: &BucketName): DELETE format!("/v1/buckets/{bucket}/move") => ();
-    /// Deletes keys under a prefix, for about a second. The answer says how to continue.
+    /// Deletes keys under a prefix, for about a second, which was confirmed. The answer says how to
+    /// continue.
     empty_prefix(bucket: &BucketName, prefix: &[u8], token: Option<String>):
-        POST format!("/v1/buckets/{bucket}/empty_prefix"),
+        POST format!("/v1/buckets/{bucket}/empty_prefix{}", confirm(bucket.full())),
         EmptyPrefix { prefix: Blob::from(prefix), r#continue: token } => EmptyPrefixProgress;
 
     /// Creates a checkpoint.

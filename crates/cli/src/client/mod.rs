@@ -7,16 +7,20 @@
 
 mod address;
 mod control;
+mod login;
 
-pub use address::Address;
 use address::HTTPS;
+pub use address::{Address, TlsArguments};
 use base::limits::{FRAME_BYTES_MAX, VALUES_BYTES_MAX};
 use base::{Error, JoinToken, Kind, Reason, nearest};
 use bytes::Bytes;
+pub use control::confirm;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
+use login::Authorization;
+pub use login::LoginArguments;
 use program::{Failure, Outcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -97,36 +101,28 @@ pub struct Client {
     connection: Option<SendRequest<Full<Bytes>>>,
     /// Join token that is sent with every request.
     token: Option<JoinToken>,
+    /// Login that is sent with every request.
+    login: Option<Authorization>,
     /// Hint that is appended to the error if no node answers.
     remedy: &'static str,
 }
 
 impl Client {
-    /// Returns a client of a node; it connects with the first request. Fails on an invalid address.
+    /// Returns a client of a node; it connects with the first request. Fails on an invalid address
+    /// or login.
     pub fn new(address: &Address) -> Outcome<Client> {
-        let (timeout, token) = (address.timeout, None);
         if let Some(path) = address.url.strip_prefix("unix:") {
             let remedy = "; is the node running, and its data directory named with --data?";
-            let (authority, socket) = ("localhost".into(), Some(path.into()));
-            let (tls, connection) = (None, None);
-            return Ok(Client { authority, tls, socket, timeout, connection, token, remedy });
+            let client = Client::anonymous("localhost".into(), None, address.timeout);
+            return Ok(Client { socket: Some(path.into()), remedy, ..client });
         }
-        let tls = address.tls()?;
-        let rest = ["http://", HTTPS].iter().find_map(|begin| address.url.strip_prefix(begin));
-        let rest = rest.unwrap_or(&address.url);
-        let authority = rest.trim_end_matches('/');
-        if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
-            let what = format!(
-                "--url {}: expected http://HOST:PORT, https://HOST:PORT or HOST:PORT",
-                address.url
-            );
-            return Err(Failure::invalid(what));
+        let (authority, tls) = (address.authority()?, address.tls_client()?);
+        let login = address.login.authorization()?;
+        if login.is_some() {
+            address.login.check_way(&authority, tls.is_some())?;
         }
-        let has_port =
-            authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let authority = if has_port { authority.into() } else { format!("{authority}:7711") };
         let remedy = "; start one with `credenza serve`, or name it with --url";
-        Ok(Client { authority, tls, socket: None, timeout, connection: None, token, remedy })
+        Ok(Client { login, remedy, ..Client::anonymous(authority, tls, address.timeout) })
     }
 
     /// Returns a client of the member at this address; every request carries a join token.
@@ -135,8 +131,13 @@ impl Client {
         (token, tls): (Option<JoinToken>, Option<TlsClient>),
         timeout: Duration,
     ) -> Outcome<Client> {
-        let address = Address::plain(format!("http://{address}"), timeout);
-        Ok(Client { token, tls, remedy: "", ..Client::new(&address)? })
+        let authority = Address::plain(format!("http://{address}"), timeout).authority()?;
+        Ok(Client { token, ..Client::anonymous(authority, tls, timeout) })
+    }
+
+    fn anonymous(authority: String, tls: Option<TlsClient>, timeout: Duration) -> Client {
+        let (socket, connection, token, login, remedy) = (None, None, None, None, "");
+        Client { authority, tls, socket, timeout, connection, token, login, remedy }
     }
 
     /// Sends a GET request for a path, and decodes the answer.
@@ -172,8 +173,8 @@ impl Client {
         }
     }
 
-    /// Adds a hint to the failure if a bucket or type does not exist: how to list the existing
-    /// ones.
+    /// Adds a hint to the failure: how to list the existing buckets or types if one does not exist,
+    /// how to log in if that is required.
     async fn with_alternatives(&mut self, failure: Failure, path: &str) -> Failure {
         match failure.reason() {
             Some(Reason::NoSuchType) => {
@@ -187,6 +188,9 @@ impl Client {
                     }
                     None => "; `credenza bucket list` shows those that are there".into(),
                 })
+            }
+            Some(Reason::Unauthenticated) if self.login.is_none() => {
+                failure.with_suffix("; name --user and --password-file, or --token-file")
             }
             _ => failure,
         }
@@ -204,7 +208,10 @@ impl Client {
     }
 
     async fn exchange(&mut self, mut call: HttpCall) -> Outcome<(u16, HttpResponse)> {
-        let authorization = self.token.as_ref().map(|token| format!("Bearer {}", token.text()));
+        let authorization = match (&self.token, &self.login) {
+            (Some(token), _) => Some(format!("Bearer {}", token.text())),
+            (None, login) => login.as_ref().map(|login| login.text().to_string()),
+        };
         call.headers.extend(authorization.map(|header| ("authorization", header)));
         let is_update = call.method != Method::GET && call.method != Method::HEAD;
         let deadline = tokio::time::Instant::now() + self.timeout;

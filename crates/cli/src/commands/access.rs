@@ -1,9 +1,9 @@
 //! `credenza access`, `credenza user`, `credenza role`: who may do what.
 //!
 //! They speak to the local socket in a node's data directory, where its operator always has all
-//! rights, or to the address of `--url`.
+//! rights, or to the address of `--at`, with a login.
 
-use crate::client::{Address, Client};
+use crate::client::{Address, Client, LoginArguments, TlsArguments};
 use crate::output;
 use crate::settings::units;
 use api::{AccessQuestion, NewApiToken, NewPassword, NewUser, RoleGrants, UserChange};
@@ -31,9 +31,13 @@ pub struct AccessAddress {
     /// Data directory of a node on this machine, whose local socket is used
     #[arg(long, value_name = "DIR", default_value = "data", global = true)]
     data: PathBuf,
-    /// A node's address instead
+    /// A node's address instead; where access is on, with a login
     #[arg(long = "at", value_name = "URL", global = true)]
     url: Option<String>,
+    #[command(flatten)]
+    tls: TlsArguments,
+    #[command(flatten)]
+    login: LoginArguments,
     /// Answer in JSON
     #[arg(long, global = true)]
     json: bool,
@@ -41,10 +45,13 @@ pub struct AccessAddress {
 
 impl AccessAddress {
     fn client(&self) -> Outcome<Client> {
-        let socket = || format!("unix:{}", self.data.join("admin.sock").display());
-        let url = self.url.clone().unwrap_or_else(socket);
         let timeout = Duration::from_secs(60);
-        Address { url, timeout, tls_ca: None, tls_cert: None, tls_key: None }.client()
+        let Some(url) = self.url.clone() else {
+            let socket = format!("unix:{}", self.data.join("admin.sock").display());
+            return Address::plain(socket, timeout).client();
+        };
+        let (tls, login) = (self.tls.clone(), self.login.clone());
+        Address { url, tls, login, timeout }.client()
     }
 
     fn done(&self, text: &str) -> Outcome {
@@ -157,7 +164,7 @@ enum UserVerb {
         /// A role; all that are named replace the present ones
         #[arg(long = "role", value_name = "ROLE")]
         roles: Vec<String>,
-        /// `on`: a client certificate of this name may log the user in (no listener does it yet)
+        /// `on`: a client certificate of this name logs the user in; `off`: such logins end
         #[arg(long, value_name = "SWITCH", value_parser = units::switch)]
         certificates: Option<bool>,
     },

@@ -5,7 +5,7 @@ use super::empty_prefix::EmptyPrefix;
 use super::moves::{self, Move};
 use super::parse_bucket;
 use super::properties;
-use crate::client::{Client, HttpCall};
+use crate::client::{Client, HttpCall, confirm};
 use crate::output::{self, printable_text};
 use api::{BucketReply, KeyCount};
 use base::properties::{CONSISTENCY, COUNTED, PROMISE};
@@ -308,7 +308,8 @@ impl DestroyArguments {
                 format!("{bucket} holds {keys} keys that would be lost: add --yes to mean it");
             return Err(Failure::invalid(message));
         }
-        let answer = client.call(HttpCall::new(method, self.target.path(rest))).await?;
+        let path = self.target.path(rest) + &confirm(self.target.bucket.full());
+        let answer = client.call(HttpCall::new(method, path)).await?;
         if self.target.node.json {
             output::json(&serde_json::json!({ "index": answer.index }))?;
         }

@@ -4,20 +4,18 @@
 use super::join;
 use crate::client::Address;
 use crate::output;
+use crate::secret_file;
 use crate::settings::{Settings, units};
 use api::{Integer, JoinTokenReply, NewToken};
+use base::JoinToken;
 use base::limits::JOIN_TOKEN_BYTES_MAX;
-use base::{JoinToken, Kind};
 use node::PendingJoin;
 use program::{Failure, Outcome};
 use serde_json::json;
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-/// Permission bits of all users but the file's owner.
-const NON_OWNER_BITS: u32 = 0o077;
 
 /// Arguments of the creation of a token, or of the revocation of all.
 #[derive(clap::Args)]
@@ -114,35 +112,11 @@ pub fn load(settings: &mut Settings) -> Outcome {
 }
 
 fn read(path: &Path) -> Outcome<JoinToken> {
-    let read_failure = |error| Failure::file("read", path, &error);
-    let file = File::open(path).map_err(read_failure)?;
-    let metadata = file.metadata().map_err(read_failure)?;
-    let (mode, owner) = (metadata.permissions().mode(), metadata.uid());
-    if !is_trusted_owner(owner) {
-        let path = path.display();
-        let text = format!(
-            "join_token_file {path}: it belongs to another user (uid {owner}), who can read and \
-             replace it: chown it, and make another token"
-        );
-        return Err(Failure::new(Kind::Denied, text));
-    }
-    if mode & NON_OWNER_BITS != 0 {
-        let path = path.display();
-        let text = format!(
-            "join_token_file {path}: other users can read it (mode {:03o}): chmod 600 {path}, and \
-             make another token if they did",
-            mode & 0o777
-        );
-        return Err(Failure::new(Kind::Denied, text));
-    }
     // With space for white space around it; a longer file holds no token.
-    let mut text = [0; 2 * JOIN_TOKEN_BYTES_MAX];
-    let token = read_start(file, &mut text).map(|length| JoinToken::parse(&text[..length]));
-    text.fill(0);
-    std::hint::black_box(&text);
+    let text = secret_file::read("join_token_file", path, ("token", 2 * JOIN_TOKEN_BYTES_MAX))?;
     let invalid =
         |why: &str| Failure::invalid(format!("join_token_file {}: {why}", path.display()));
-    let token = token.map_err(read_failure)?.map_err(|error| invalid(&error.text()))?;
+    let token = JoinToken::parse(&text).map_err(|error| invalid(&error.text()))?;
     match token.is_guessable() {
         false => Ok(token),
         true => Err(invalid(
@@ -152,37 +126,10 @@ fn read(path: &Path) -> Outcome<JoinToken> {
     }
 }
 
-/// Returns true for this process' user and for root, who can read every file anyway.
-fn is_trusted_owner(owner: u32) -> bool {
-    owner == 0 || owner == rustix::process::geteuid().as_raw()
-}
-
-/// Fills the buffer with the beginning of a file. Returns the number of bytes.
-fn read_start(mut file: File, buffer: &mut [u8]) -> std::io::Result<usize> {
-    let mut length = 0;
-    while length < buffer.len() {
-        match file.read(&mut buffer[length..])? {
-            0 => break,
-            count => length += count,
-        }
-    }
-    Ok(length)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn file(name: &str, mode: u32, text: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("token-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let path = folder.join(name);
-        let _ = std::fs::remove_file(&path);
-        let made = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
-        made.and_then(|mut file| file.write_all(text.as_bytes())).expect("a file");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("a mode");
-        path
-    }
+    use crate::secret_file::tests::file;
 
     #[test]
     fn token_file_readable_by_group_or_world_is_refused() {
@@ -203,20 +150,5 @@ mod tests {
         let words = read(&file("weak", 0o600, &weak)).expect_err("guessable").to_string();
         assert!(words.contains("can be guessed") && !words.contains(&weak), "{words}");
         assert!(read(Path::new("/nowhere")).is_err());
-    }
-
-    #[test]
-    fn token_file_of_another_user_is_refused() {
-        let own = rustix::process::geteuid().as_raw();
-        assert!(is_trusted_owner(own) && is_trusted_owner(0));
-        assert!(!is_trusted_owner(own + 1) || own + 1 == 0);
-        let token = JoinToken::from_secret([2; 20]);
-        let foreign = file("foreign", 0o600, token.text());
-        // Only root can give a file away.
-        if own == 0 {
-            std::os::unix::fs::chown(&foreign, Some(own + 1), None).expect("root may");
-            let words = read(&foreign).expect_err("of another user").to_string();
-            assert!(words.contains("another user (uid 1)"), "{words}");
-        }
     }
 }

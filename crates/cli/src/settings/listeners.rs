@@ -48,8 +48,8 @@ pub const ARAKOON_USER: SettingRow = SettingRow {
     name: "arakoon_user",
     value: "USER",
     default: "none",
-    doc: "user of all clients at `arakoon_listen`, while access is on: the protocol has no login; \
-          `none`: they are refused then",
+    doc: "user of all clients at `arakoon_listen` whose certificate logs nobody in, while access \
+          is on: the protocol has no login; `none`: they are refused then",
     apply: |settings, text| {
         settings.server.arakoon_user = match text {
             "none" => None,

@@ -180,8 +180,8 @@ pub const TABLE: &[SettingRow] = &[
         name: "insecure",
         value: "SWITCH",
         default: "off",
-        doc: "allows addresses beyond loopback although not everyone who reaches them must \
-              encrypt and show a certificate (`tls`, `tls_client_certs`, `peer_tls`)",
+        doc: "serves clients beyond loopback although they need not encrypt (`tls`) or access is \
+              off, and lets `peer_listen` be there without `peer_tls`",
         apply: |settings, text| {
             settings.server.insecure = units::switch(text)?;
             Ok(())

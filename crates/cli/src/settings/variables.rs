@@ -5,7 +5,7 @@ use super::renames::current_name;
 use base::nearest;
 
 /// Variables of commands that are not settings of `serve`.
-const NON_SETTINGS: [&str; 10] = [
+const NON_SETTINGS: [&str; 13] = [
     "URL",
     "BUCKET",
     "CONFIG",
@@ -16,6 +16,9 @@ const NON_SETTINGS: [&str; 10] = [
     "CA_DIR",
     "CERT",
     "KEY",
+    "USER",
+    "PASSWORD",
+    "TOKEN",
 ];
 const FRONT: &str = "CREDENZA_";
 

@@ -123,7 +123,7 @@ impl AccessTable {
     /// Returns the rights of a login.
     ///
     /// Errors: `Unauthenticated`, if it has ended: the user was removed or disabled, its password
-    /// changed, the token was revoked or has expired.
+    /// changed, the token was revoked or has expired, certificates log the user in no more.
     pub fn rights(&self, login: &Login) -> Result<Arc<Rights>> {
         let key = (login.user.clone(), login.token);
         let rows = self.read();
@@ -159,6 +159,7 @@ impl AccessRows {
         let user = self.users.get(&login.user).filter(|user| user.is_enabled);
         let user = user.ok_or_else(ended)?;
         match &login.token {
+            None if login.is_by_certificate() && user.certificates => Ok(user.roles.clone()),
             None if user.since == login.since => Ok(user.roles.clone()),
             None => Err(ended()),
             Some(digest) => {
@@ -172,7 +173,8 @@ impl AccessRows {
 }
 
 fn ended() -> Error {
-    let text = "the login has ended: the user, its password or the token changed; log in again";
+    let text = "the login has ended: the user, its password, the token or the use of certificates \
+                changed; log in again";
     Error::new(Reason::Unauthenticated, text)
 }
 
@@ -213,8 +215,12 @@ mod tests {
     }
 
     fn set_user(table: &AccessTable, is_enabled: bool, since: u64) {
+        set_certificates(table, is_enabled, since, false);
+    }
+
+    fn set_certificates(table: &AccessTable, is_enabled: bool, since: u64, certificates: bool) {
         let roles = vec!["monitor".into(), "web".into()];
-        let row = UserAccount { is_enabled, certificates: false, since, password: None, roles };
+        let row = UserAccount { is_enabled, certificates, since, password: None, roles };
         assert_eq!(table.apply(&user_key("ada"), Some(&write_user(&row))), Ok(true));
     }
 
@@ -257,6 +263,22 @@ mod tests {
         assert_eq!(verbs(&table, &login(3, None)), None, "it is disabled");
         assert_eq!(table.apply(&user_key("ada"), None), Ok(true));
         assert_eq!(verbs(&table, &login(3, None)), None, "it is removed");
+    }
+
+    #[test]
+    fn login_by_certificate_lasts_while_certificates_log_the_enabled_user_in() {
+        let table = table();
+        let by_certificate = Login::by_certificate("ada");
+        assert_eq!(verbs(&table, &by_certificate), None, "it was never allowed");
+        set_certificates(&table, true, 1, true);
+        assert_eq!(verbs(&table, &by_certificate), verbs(&table, &login(1, None)));
+        set_certificates(&table, true, 2, true);
+        assert!(verbs(&table, &by_certificate).is_some(), "a password is another way");
+        set_certificates(&table, false, 2, true);
+        assert_eq!(verbs(&table, &by_certificate), None, "the user is disabled");
+        set_certificates(&table, true, 3, false);
+        assert_eq!(verbs(&table, &by_certificate), None, "certificates are off");
+        assert!(verbs(&table, &login(3, None)).is_some(), "other logins are not concerned");
     }
 
     #[test]

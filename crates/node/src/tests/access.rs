@@ -9,7 +9,7 @@ use base::access::{
 use base::limits::{API_TOKEN_MS_MAX, GRANTS_PER_ROLE_MAX, ROLES_PER_USER_MAX};
 use base::range::{Bound, RowContent};
 use base::request::{Expiry, OnMissing, SequenceMode, When};
-use base::rights::Operate;
+use base::rights::{KeySet, Need, Operate};
 use base::{
     AccessCall, Body, BucketName, Call, ClusterCall, DirectoryCall, GroupId, NodeId, Partition,
     Principal, Range, Read, ReadLevel, Reason, Reply, Request, Result, RingCall, SessionCall,
@@ -333,5 +333,34 @@ async fn acts_of_operators_are_refused_exactly_without_their_verb() {
     let open = request(Call::Session(SessionCall::Open));
     let opened = node.handle(&Principal::LocalOperator, open).await.expect("it may do anything");
     assert!(matches!(opened.body, Body::Session(_)));
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn any_of_several_needs_admits_a_request_and_each_is_decided_in_its_own_bucket() {
+    let place = Place::new();
+    let (node, user) = with_access(&place).await;
+    change(&node, role(ROLE, &["read:logs/a", "watch:cluster"])).await.expect("set");
+    let [a, b] = ["logs/a", "logs/b"].map(|name| BucketName::parse(name).expect("a name"));
+    let read = |bucket| Need::Keys(Verb::Read, bucket, KeySet::Part);
+    let write = Need::Keys(Verb::Write, &a, KeySet::Part);
+    let mut flow = Flow::of(user);
+    // What was looked up for one bucket is not used for another.
+    for _ in 0..2 {
+        assert_eq!(node.authorize_any(&mut flow, [read(&a)]), Ok(()));
+        assert_eq!(reason(node.authorize_any(&mut flow, [read(&b)])), Reason::Forbidden);
+        assert_eq!(node.authorize_any(&mut flow, [write, read(&a)]), Ok(()));
+        assert_eq!(node.authorize_any(&mut flow, [Need::Cluster(Verb::Watch)]), Ok(()));
+        let place = [Need::Cluster(Verb::Place)];
+        assert_eq!(reason(node.authorize_any(&mut flow, place)), Reason::Forbidden);
+    }
+    let mut stranger = Flow::of(Principal::Anonymous(ListenerRights::default()));
+    assert_eq!(node.authorize_any(&mut stranger, []), Ok(()));
+    let refused = node.authorize_any(&mut stranger, [read(&a)]);
+    assert_eq!(reason(refused), Reason::Unauthenticated);
+    change(&node, AccessCall::Switch { on: false }).await.expect("turned off");
+    assert_eq!(node.authorize_any(&mut stranger, [read(&a)]), Ok(()));
+    let refused = node.authorize_any(&mut stranger, [Need::Cluster(Verb::Watch)]);
+    assert_eq!(reason(refused), Reason::Forbidden, "the listener decides");
     node.stop().await.expect("it stops");
 }

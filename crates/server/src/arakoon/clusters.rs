@@ -64,7 +64,8 @@ pub(super) async fn open(
         Principal::Node | Principal::LocalOperator => true,
     };
     if node.is_access_on() && !may_enter {
-        let text = "the listener's user (`arakoon_user`) has no right in it, or there is none";
+        let text = "the user of the client's certificate, or else of the listener \
+                    (`arakoon_user`), has no right in it, or there is none";
         return Err(Error::new(Reason::Forbidden, text));
     }
     let request = |call| Request { bucket: bucket.clone(), call, retry: None };

@@ -48,7 +48,7 @@ pub(crate) async fn serve(
     let prologue = read_prologue(&mut stream, &mut read_buffer, &shared, end_signal.as_mut());
     let prologue = timeout(Duration::from_millis(HELLO_MS_MAX), prologue);
     let Ok(Some(cluster)) = prologue.await else { return };
-    let principal = principal(&shared, role);
+    let principal = principal(&shared, role, &stream);
     let opened = clusters::open(&shared, &principal, &cluster).await;
     match opened {
         Ok(bucket) => {
@@ -78,12 +78,23 @@ pub(crate) async fn serve(
     }
 }
 
-/// Returns the principal of a connection. The protocol has no login: a listener of Arakoon's alone
-/// may name a user, for all who reach it.
-fn principal(shared: &Shared, role: ListenerRole) -> Principal {
-    let name = shared.settings.arakoon_user.as_deref();
-    let name = name.filter(|_| role.kind == ListenerKind::Arakoon && shared.node.is_access_on());
-    let login = name.and_then(|name| shared.logins.by_name(&shared.node, name).ok());
+/// Returns the principal of a connection. The protocol has no login: the client's certificate names
+/// a user, or a listener of Arakoon's alone does, for all others who reach it.
+fn principal(shared: &Shared, role: ListenerRole, stream: &Stream) -> Principal {
+    if !shared.node.is_access_on() {
+        return role.principal();
+    }
+    let of_listener = || {
+        let name = shared.settings.arakoon_user.as_deref();
+        let name = name.filter(|_| role.kind == ListenerKind::Arakoon)?;
+        shared.logins.by_name(&shared.node, name).ok()
+    };
+    let login = match shared.logins.by_certificate(&shared.node, stream.identity()) {
+        Ok(Some(login)) => Some(login),
+        Ok(None) => of_listener(),
+        // The certificate's user is disabled: it does not become the listener's.
+        Err(_) => None,
+    };
     match login {
         Some(login) => Principal::User(login, role.rights()),
         None => role.principal(),

@@ -1,22 +1,22 @@
 //! Accept loop, and protocol detection of a new connection.
 
 use super::ServerState;
-use super::first_bytes::{self, FirstBytes, ForeignProtocol};
+use super::exposure::{self, ExposureGuard};
+use super::first_bytes::{FirstBytes, ForeignProtocol};
 use super::refusal::{self, REFUSAL_MS_MAX, send_and_close};
-use super::secure::{self, Detected, FIRST_BUFFER_BYTES, read_first_bytes};
+use super::secure::{self, Detected};
 use crate::connection::{Connection, ListenerKind, ListenerRole, Shutdown};
 use crate::connection_limits::{ConnectionLimits, ExceededLimit};
 use crate::counters::ClientProtocol;
 use crate::shared::Shared;
 use crate::{arakoon, native, resp, riak};
-use bytes::BytesMut;
 use node::round;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-use tls::{ListenerMode, Purpose, Stream};
+use tls::{Purpose, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -46,14 +46,25 @@ pub(super) async fn run(
     let shared = &state.shared;
     let mut connections = JoinSet::new();
     let refusals = Arc::new(AtomicUsize::new(0));
+    // It fails only on a dead socket, which accepts nothing.
+    let Ok(address) = listener.local_addr() else { return };
+    let mut guard = ExposureGuard::new(address, &shared.settings, &shared.node);
     let mut pause_ms = ACCEPT_PAUSE_MS.0;
     loop {
         let accepted = tokio::select! {
             biased;
             _ = shutdown.wait() => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            () = guard.wait_for_change(&shared.node) => {
+                connections.abort_all();
+                continue;
+            }
             accepted = round::rest(listener.accept()) => accepted,
         };
+        // Before the new connection is served, which must not end with those before it.
+        if guard.has_changed(&shared.node) {
+            connections.abort_all();
+        }
         match accepted {
             Ok((stream, from)) => {
                 pause_ms = ACCEPT_PAUSE_MS.0;
@@ -62,7 +73,7 @@ pub(super) async fn run(
                     Ok(permit) => {
                         let (state, shutdown) = (state.clone(), shutdown.clone());
                         connections.spawn(async move {
-                            detect_and_serve(stream, role, &state, shutdown).await;
+                            detect_and_serve(stream, (role, guard), &state, shutdown).await;
                             drop(permit);
                         });
                     }
@@ -165,13 +176,12 @@ fn refuse(
     });
 }
 
+/// Answers a connection for which there is no place, inside TLS if the client begins it.
 async fn answer_refused(refused: RefusedConnection, shared: Arc<Shared>, shutdown: Shutdown) {
-    let RefusedConnection { mut stream, role, limit } = refused;
-    let mut first = BytesMut::with_capacity(FIRST_BUFFER_BYTES);
-    let detected = read_first_bytes(&mut stream, &mut first, first_bytes::detect).await;
-    let Some(detected) = detected else { return };
-    let may_be_plain = shared.settings.tls_mode() != ListenerMode::Required;
-    if detected == FirstBytes::Http && may_be_plain {
+    let RefusedConnection { stream, role, limit } = refused;
+    let detecting = secure::detect(stream, role.kind, &shared, shutdown.clone());
+    let Some(Detected { mut stream, mut first, protocol }) = detecting.await else { return };
+    if protocol == FirstBytes::Http {
         while !first.contains(&b'\n') && first.len() < HEALTH_LINE_BYTES_MAX {
             if stream.read_buf(&mut first).await.unwrap_or(0) == 0 {
                 return;
@@ -180,12 +190,13 @@ async fn answer_refused(refused: RefusedConnection, shared: Arc<Shared>, shutdow
         if is_health_check(&first) {
             // As at the operators' listener: nothing of clients is served here.
             let role = ListenerRole { kind: ListenerKind::Operators, ..role };
-            let connection = Connection { stream: stream.into(), first, role };
+            let connection = Connection { stream, first, role };
             native::serve(connection, shared, shutdown).await;
             return;
         }
     }
-    let _ = stream.write_all(&refusal::too_many(detected, limit)).await;
+    let _ = stream.write_all(&refusal::too_many(protocol, limit)).await;
+    let _ = stream.flush().await;
 }
 
 /// Returns true if the first line asks for `/live`, `/ready` or `/status`.
@@ -201,7 +212,7 @@ fn is_health_check(first: &[u8]) -> bool {
 /// Reads until the protocol is detected, then passes the connection to its front-end.
 async fn detect_and_serve(
     stream: TcpStream,
-    mut role: ListenerRole,
+    (mut role, guard): (ListenerRole, ExposureGuard),
     state: &ServerState,
     mut shutdown: Shutdown,
 ) {
@@ -219,7 +230,33 @@ async fn detect_and_serve(
     }
     let (peer, tls) = (stream.peer_addr().ok(), stream.version());
     tracing::debug!(target: "server", ?peer, tls, language = ?protocol, "connected");
-    serve_protocol(Connection { stream, first, role }, protocol, state, shutdown).await;
+    let refused = secure::refused_certificate(&stream, shared);
+    let connection = Connection { stream, first, role };
+    tokio::select! {
+        biased;
+        () = serve_guarded(connection, (protocol, guard), state, shutdown) => {}
+        () = refused => shared.warn_limited(|| {
+            let peer = peer.map_or_else(String::new, |peer| format!(" of {peer}"));
+            format!("the connection{peer} is closed: its certificate is accepted no more")
+        }),
+    }
+}
+
+/// Serves a connection as far as its listener may serve clients now.
+async fn serve_guarded(
+    connection: Connection,
+    (protocol, guard): (FirstBytes, ExposureGuard),
+    state: &ServerState,
+    shutdown: Shutdown,
+) {
+    match guard.is_closed(&state.shared.node) {
+        // Boxed, like all that is rare: a connection's future has no space for it.
+        true => {
+            let serving = exposure::serve_closed(connection, protocol, &state.shared, shutdown);
+            Box::pin(serving).await;
+        }
+        false => serve_protocol(connection, protocol, state, shutdown).await,
+    }
 }
 
 /// Passes a connection to the front-end of its protocol, if its listener serves that.

@@ -1,15 +1,17 @@
 //! Listener of all protocols: accepts and counts connections, detects the protocol, and passes each
 //! connection to its front-end.
 //!
-//! Promises: nothing is served beyond loopback unless the settings allow it; a silent connection is
-//! closed after `HELLO_MS_MAX`; a process out of file descriptors waits instead of spinning;
-//! `close` lets requests in flight finish, up to a time limit.
+//! Promises: nothing is served beyond loopback unless it is encrypted and access is on, or the
+//! settings allow it; a silent connection is closed after `HELLO_MS_MAX`; a process out of file
+//! descriptors waits instead of spinning; `close` lets requests in flight finish, up to a time
+//! limit.
 //! Never: parses a request; lets connections use the file descriptors that the log and the store
 //! need.
-//! Read next: `first_bytes.rs`, `secure.rs`, `accept.rs`.
+//! Read next: `first_bytes.rs`, `secure.rs`, `accept.rs`, `exposure.rs`.
 
 mod accept;
 mod bound_ports;
+mod exposure;
 mod first_bytes;
 mod refusal;
 mod secure;
@@ -196,15 +198,18 @@ fn report_exposed(shared: &Shared) {
 }
 
 fn check_addresses(settings: &ServerSettings) -> Result<()> {
+    if settings.tls_mode() == ListenerMode::Required || settings.insecure {
+        // Without `insecure` such a listener still waits for access to be on.
+        return Ok(());
+    }
     for (setting, _, address) in listeners(settings) {
-        let is_closed = address.ip().is_loopback() || settings.is_protected();
-        if !is_closed && !settings.insecure {
+        if !address.ip().is_loopback() {
             return Err(Error::new(
                 Reason::NotSupported,
                 format!(
                     "{setting} = {address} is open to the network without encryption or \
-                     authentication; set `tls = required` and `tls_client_certs = required`, \
-                     listen on 127.0.0.1, or set `insecure` to allow it"
+                     authentication; set `tls = required` and turn access on, listen on 127.0.0.1, \
+                     or set `insecure` to allow it"
                 ),
             ));
         }

@@ -50,6 +50,25 @@ pub fn plain(protocol: FirstBytes) -> Vec<u8> {
     }
 }
 
+/// Returns the answer to a client beyond loopback while access is off, in its protocol.
+pub fn not_yet(protocol: FirstBytes) -> Vec<u8> {
+    const TEXT: &str =
+        "not yet: this address serves clients once access is on; run `credenza access init`";
+    match protocol {
+        FirstBytes::Resp => format!("-ERR {TEXT}\r\n").into_bytes(),
+        FirstBytes::Http | FirstBytes::Riak => {
+            let headers = "connection: close\r\n";
+            http_error(("403 Forbidden", headers), ("forbidden", "denied"), TEXT)
+        }
+        FirstBytes::Arakoon | FirstBytes::More => Vec::new(),
+        FirstBytes::Foreign(ForeignProtocol::MemcachedText) => {
+            format!("SERVER_ERROR {TEXT}\r\n").into_bytes()
+        }
+        FirstBytes::Foreign(ForeignProtocol::Tyrant) => vec![1],
+        FirstBytes::Foreign(_) => format!("{TEXT}\r\n").into_bytes(),
+    }
+}
+
 /// Returns the answer to a connection beyond the limit, in the protocol that its first bytes
 /// indicate, if any.
 pub fn too_many(protocol: FirstBytes, limit: usize) -> Vec<u8> {
@@ -199,15 +218,18 @@ mod tests {
         assert_eq!(arakoon[4] as usize + 8, arakoon.len());
         let http2 = foreign(ForeignProtocol::Http2, b"");
         assert_eq!(http2[9 + 2] as usize + 18, http2.len());
-        for answer in [too_many(FirstBytes::Http, 7), plain(FirstBytes::Http)] {
+        for answer in
+            [too_many(FirstBytes::Http, 7), plain(FirstBytes::Http), not_yet(FirstBytes::Riak)]
+        {
             let text = String::from_utf8(answer).expect("text");
             let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
             assert!(head.ends_with(&format!("content-length: {}", body.len())));
         }
         assert!(plain(FirstBytes::Riak).starts_with(b"HTTP/1.1 426 "));
-        assert!(
-            plain(FirstBytes::Resp).starts_with(b"-ERR ") && plain(FirstBytes::Arakoon).is_empty()
-        );
+        for refuse in [plain, not_yet] {
+            assert!(refuse(FirstBytes::Resp).starts_with(b"-ERR "));
+            assert!(refuse(FirstBytes::Arakoon).is_empty());
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::settings::ServerSettings;
 use crate::shared::Shared;
 use base::limits::HELLO_MS_MAX;
 use bytes::BytesMut;
+use std::future::Future;
 use std::time::Duration;
 use tls::{ListenerMode, Stream, Tls};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -139,6 +140,25 @@ pub(super) fn session_time(stream: &Stream, shared: &Shared) -> Duration {
     let now_s = shared.clock.unix_time().as_secs();
     let session_time = |tls: &std::sync::Arc<Tls>| tls.session_time(stream, now_s);
     shared.settings.tls.as_ref().map_or(Duration::ZERO, session_time)
+}
+
+/// Returns a future that resolves once a reload makes the node refuse the certificate of this
+/// connection's client. Without a certificate it never resolves, and needs no memory.
+pub(super) fn refused_certificate(
+    stream: &Stream,
+    shared: &Shared,
+) -> impl Future<Output = ()> + Send + use<> {
+    let presented = stream.presented_chain();
+    let presented = presented.and_then(|chain| Some((chain, shared.settings.tls.clone()?)));
+    // Boxed, like all that is rare: a connection's future has no space for it.
+    let waiting = presented
+        .map(|(presented, tls)| Box::pin(async move { tls.wait_until_refused(&presented).await }));
+    async move {
+        match waiting {
+            Some(waiting) => waiting.await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// Detects the protocol of a connection to a node that is starting. It counts no handshakes: few

@@ -19,6 +19,7 @@ use node::Node;
 use remembered::Remembered;
 use std::net::IpAddr;
 use std::sync::Arc;
+use tls::{CertifiedName, Purpose};
 use tokio::time::Instant;
 use verifier::Verifier;
 
@@ -96,7 +97,23 @@ impl Logins {
         Ok(Arc::new(Login { user: token.user, since: 0, token: Some(digest) }))
     }
 
-    /// Logs in a user that the listener or a verified certificate names.
+    /// Logs in the user that a verified certificate names. `None`: it names none whom certificates
+    /// log in; a node is never a user. Errors: `Unauthenticated`, if that user is disabled.
+    pub fn by_certificate(
+        &self,
+        node: &Node,
+        identity: Option<&CertifiedName>,
+    ) -> Result<Option<Arc<Login>>> {
+        let identity = identity.filter(|identity| identity.purpose == Purpose::Client);
+        let Some(CertifiedName { name, .. }) = identity else { return Ok(None) };
+        match node.user_account(name).filter(|account| account.certificates) {
+            Some(account) if account.is_enabled => Ok(Some(Arc::new(Login::by_certificate(name)))),
+            Some(_) => Err(wrong_credentials()),
+            None => Ok(None),
+        }
+    }
+
+    /// Logs in a user that the listener names.
     pub fn by_name(&self, node: &Node, name: &str) -> Result<Arc<Login>> {
         let account = node.user_account(name).filter(|account| account.is_enabled);
         let account = account.ok_or_else(wrong_credentials)?;

@@ -1,7 +1,9 @@
 //! Users, roles and the switch of access: their routes, and the carrying out of their requests.
 
+use super::confirmation;
 use super::errors::{self, malformed};
 use super::json::bodies::read_plain;
+use super::parameters::Parameter;
 use super::render::json_answer;
 use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName, cluster};
 use super::target::RequestTarget;
@@ -20,7 +22,8 @@ const ROLE: &str = "/v1/access/roles/{name}";
 /// Number of random bytes of a password that a node makes up.
 const RANDOM_PASSWORD_BYTES: usize = 18;
 
-pub const ROUTES: [HttpRoute; 12] = [
+/// Routes about users, roles and the switch of access.
+pub static ROUTES: [HttpRoute; 12] = [
     cluster(
         (RouteName::ShowAccess, Method::Get, ACCESS),
         (RequestBody::Nothing, ResponseBody::Json("AccessState")),
@@ -31,11 +34,11 @@ pub const ROUTES: [HttpRoute; 12] = [
         (RequestBody::Nothing, ResponseBody::CreatedJson("Administrator")),
         "Creates the user `admin` with a random password, returned only once, and turns access on.",
     ),
-    cluster(
+    confirmed(cluster(
         (RouteName::SwitchAccess, Method::Put, ACCESS),
         (RequestBody::Json("AccessSwitch"), ResponseBody::Nothing),
         "Turns access on or off.",
-    ),
+    )),
     cluster(
         (RouteName::CheckAccess, Method::Post, "/v1/access/check"),
         (RequestBody::Json("AccessQuestion"), ResponseBody::Json("AccessDecision")),
@@ -51,11 +54,11 @@ pub const ROUTES: [HttpRoute; 12] = [
         (RequestBody::Json("UserChange"), ResponseBody::Nothing),
         "Changes the roles of a user, and whether and how it may log in.",
     ),
-    cluster(
+    confirmed(cluster(
         (RouteName::RemoveUser, Method::Delete, USER),
         (RequestBody::Nothing, ResponseBody::Nothing),
         "Removes a user with its API tokens.",
-    ),
+    )),
     cluster(
         (RouteName::SetPassword, Method::Put, "/v1/access/users/{name}/password"),
         (RequestBody::Json("NewPassword"), ResponseBody::Nothing),
@@ -76,12 +79,17 @@ pub const ROUTES: [HttpRoute; 12] = [
         (RequestBody::Json("RoleGrants"), ResponseBody::Nothing),
         "Creates a role, or replaces its grants.",
     ),
-    cluster(
+    confirmed(cluster(
         (RouteName::RemoveRole, Method::Delete, ROLE),
         (RequestBody::Nothing, ResponseBody::Nothing),
         "Removes a role that no user has.",
-    ),
+    )),
 ];
+
+/// Returns a route whose requests may have to be confirmed.
+const fn confirmed(route: HttpRoute) -> HttpRoute {
+    HttpRoute { query: &[Parameter::Confirm], ..route }
+}
 
 /// Request about users and roles. All need `secure`.
 #[derive(PartialEq)]
@@ -116,6 +124,7 @@ pub fn parse(target: &mut RequestTarget, body: &[u8]) -> Result<Option<AccessReq
         RouteName::InitAccess => AccessRequest::Init,
         RouteName::SwitchAccess => {
             let api::AccessSwitch { on } = read_plain(body)?;
+            confirmation::check_switch(&target.query, on)?;
             AccessRequest::Change(AccessCall::Switch { on })
         }
         RouteName::CheckAccess => {

@@ -1,6 +1,5 @@
 //! Connection of the native front-end, from its first request to its end.
 
-use super::login::operators_only;
 use super::output::{self, AnswerOrigin, HttpOutput};
 use super::target::{self, HttpRefusal, RequestTarget, too_large};
 use super::translate::{self, NativePlan, NativeShape};
@@ -187,7 +186,7 @@ impl NativeConnection {
             return Err(ConnectionEnd::RiakRequest);
         }
         let is_access_on = self.shared.node.is_access_on();
-        let role = if is_access_on { self.role.without_trust() } else { self.role };
+        let role = self.role_of(&head);
         let target = target::parse(&head, &self.shared.access_control, role, &mut self.bucket);
         let request_head = RequestHead {
             bytes_max: target.as_ref().map_or(0, |target| target.route.request_body.bytes_max()),
@@ -209,7 +208,7 @@ impl NativeConnection {
     async fn handle_request(&mut self, request_head: RequestHead) -> Result<bool, ConnectionEnd> {
         let mut encode_options = request_head.encode_options;
         let target = match request_head.target {
-            Ok(target) => self.log_in(request_head.authorization, target).await,
+            Ok(target) => self.admit(request_head.authorization, target).await,
             Err(refusal) => Err(refusal),
         };
         let target = match target {
@@ -280,7 +279,6 @@ impl NativeConnection {
         let key = target.key.clone();
         match translate::plan(target, body) {
             Err(error) => self.refuse(error.into(), origin),
-            Ok(plan) if self.is_misplaced(&plan) => self.refuse(operators_only(), origin),
             Ok(NativePlan::PreconditionFailed) => {
                 let verdict = Verdict::Failed(base::Kind::Conflict);
                 self.output.push(&self.shared, render::precondition_failed(), origin, verdict);

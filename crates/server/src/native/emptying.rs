@@ -4,6 +4,7 @@
 use super::errors;
 use super::errors::malformed;
 use super::json::bodies::read_plain;
+use super::parameters::Parameter;
 use super::render::json_answer;
 use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName, route};
 use crate::counters::OperationKind;
@@ -17,6 +18,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use node::EmptyPrefixCursor;
 
 pub const CLEAR: HttpRoute = HttpRoute {
+    query: &[Parameter::Confirm],
     errors: &[404],
     operation: OperationKind::Directory,
     ..route(
@@ -28,6 +30,7 @@ pub const CLEAR: HttpRoute = HttpRoute {
 };
 
 pub const ROUTE: HttpRoute = HttpRoute {
+    query: &[Parameter::Confirm],
     request_body: RequestBody::Json("EmptyPrefix"),
     response_body: ResponseBody::Json("Emptied"),
     errors: &[404, 413, 415],

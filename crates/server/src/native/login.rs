@@ -1,24 +1,62 @@
 //! Login of requests, and decisions about acts of operators.
 //!
-//! A request is refused before its body is read if nobody logs in: only health, the document and
-//! nodes with a join token need no login.
+//! Credentials in a request's header `Authorization` count before the certificate of its
+//! connection. A request is refused before its body is read if nobody logs in, or who does has no
+//! right that the route needs: only health, the document and nodes with a join token need no login.
 
 use super::connection::NativeConnection;
+use super::route_needs::least_needs;
 use super::routes::Admission;
 use super::target::{HttpRefusal, RequestTarget};
-use super::translate::{NativePlan, OperatorCall};
-use crate::connection::ListenerKind;
+use super::translate::OperatorCall;
+use crate::connection::{Access, ListenerKind, ListenerRole};
+use crate::http::Head;
 use crate::shared::Shared;
+use base::rights::Need;
 use base::{Error, Principal, Reason};
 use std::net::{IpAddr, Ipv6Addr};
 
 impl NativeConnection {
-    /// Sets the principal of a request by its header `Authorization`. Returns the target again.
-    pub(super) async fn log_in(
+    /// Admits a request before its body is read: logs its sender in, and decides what its route
+    /// needs at least. Returns the target again.
+    pub(super) async fn admit(
         &mut self,
         authorization: Option<Vec<u8>>,
         target: RequestTarget,
     ) -> Result<RequestTarget, HttpRefusal> {
+        self.log_in(authorization, &target).await?;
+        let needs = least_needs(&target);
+        let is_about_buckets = |need: &Need<'_>| !need.is_of_cluster();
+        if self.role.kind == ListenerKind::Operators && needs.iter().flatten().any(is_about_buckets)
+        {
+            return Err(misplaced(self.role));
+        }
+        let needs = needs.into_iter().flatten();
+        self.shared.node.authorize_any(&mut self.flow, needs)?;
+        Ok(target)
+    }
+
+    /// Returns the role by which the head of a request is read. While access is on, the listener
+    /// vouches for nobody, but a user's certificate does in place of a join token.
+    pub(super) fn role_of(&self, head: &Head<'_>) -> ListenerRole {
+        let Shared { node, logins, .. } = &*self.shared;
+        if !node.is_access_on() {
+            return self.role;
+        }
+        let login = || logins.by_certificate(node, self.stream.identity());
+        match head.authorization.is_none() && login().is_ok_and(|login| login.is_some()) {
+            true => ListenerRole { access: Access::Operator, ..self.role },
+            false => self.role.without_trust(),
+        }
+    }
+
+    /// Sets the principal of a request by its header `Authorization`, or else by the certificate of
+    /// its connection.
+    async fn log_in(
+        &mut self,
+        authorization: Option<Vec<u8>>,
+        target: &RequestTarget,
+    ) -> Result<(), HttpRefusal> {
         let (node, admission) = (&self.shared.node, target.route.admission);
         let principal = match authorization {
             // The directory checks a join token.
@@ -28,6 +66,12 @@ impl NativeConnection {
                 let from = from.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
                 let login = self.shared.logins.by_header(node, from, &header).await?;
                 Principal::User(login, self.role.rights())
+            }
+            None if node.is_access_on() && admission != Admission::Open => {
+                match self.shared.logins.by_certificate(node, self.stream.identity())? {
+                    Some(login) => Principal::User(login, self.role.rights()),
+                    None => self.role.principal(),
+                }
             }
             _ => self.role.principal(),
         };
@@ -39,12 +83,7 @@ impl NativeConnection {
         if principal != *self.flow.principal() {
             self.flow.set_principal(principal);
         }
-        Ok(target)
-    }
-
-    /// Returns true if a plan is about buckets, and the listener serves operators only.
-    pub(super) fn is_misplaced(&self, plan: &NativePlan) -> bool {
-        self.role.kind == ListenerKind::Operators && plan.is_about_buckets()
+        Ok(())
     }
 
     /// Decides about an operator's call.
@@ -65,8 +104,17 @@ pub(super) fn decide(
     }
 }
 
-/// Returns the refusal of a data request at the operators' listener.
-pub(super) fn operators_only() -> HttpRefusal {
-    let text = "this listener serves operators only; use the address of `listen` for data";
+/// Returns the refusal of a data request on a connection that serves none.
+fn misplaced(role: ListenerRole) -> HttpRefusal {
+    let text = match role.access {
+        Access::Operator => {
+            "this listener serves operators only; use the address of `listen` for data"
+        }
+        Access::Client => {
+            "only health checks and nodes that join are served here: a node's certificate opens \
+             nothing else, and beyond loopback clients are served once access is on (`credenza \
+             access init`)"
+        }
+    };
     Error::new(Reason::Forbidden, text).into()
 }

@@ -4,7 +4,7 @@ use super::constants;
 use super::parameters::{BUCKETS_PER_PAGE_MAX, Parameter};
 use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName};
 use super::schemas;
-use super::table::ROUTES;
+use super::table;
 use api::schema::{CHECKPOINT_PATTERN, MEMBER_PATTERN};
 use base::limits::{
     IMPORT_CHUNK_BYTES_MAX, KEY_BYTES_MAX, PAGE_ROWS_MAX, SEQUENCE_STEPS_MAX, VALUE_BYTES_MAX,
@@ -34,7 +34,7 @@ const ERRORS_EVERYWHERE: [u16; 10] = [400, 401, 403, 408, 414, 421, 431, 500, 50
 
 fn build(sections: &[String]) -> Value {
     let mut paths = Map::new();
-    for route in &ROUTES {
+    for route in table::all() {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.name().to_ascii_lowercase()] = operation(route);
     }
@@ -78,8 +78,10 @@ fn parameters(route: &HttpRoute) -> Vec<Value> {
     }
     for parameter in route.query {
         let (schema, text) = query_schema(*parameter);
+        let is_required = *parameter == Parameter::Confirm && route.name != RouteName::SwitchAccess;
         parameters.push(json!({
             "name": parameter.name(), "in": "query", "description": text, "schema": schema,
+            "required": is_required,
         }));
     }
     parameters.extend(header_parameters(route));
@@ -146,6 +148,11 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
         Parameter::Context => (
             json!({ "type": "string", "pattern": schemas::ANY_CONTEXT_PATTERN }),
             "Causal context: the `context` that an earlier read or write of this key returned.",
+        ),
+        Parameter::Confirm => (
+            json!({ "type": "string" }),
+            "Name of what is destroyed, again: `TYPE/BUCKET`, a user or a role; `off` to turn \
+             access off. Without it the answer is 400, and nothing is done.",
         ),
         Parameter::LimitBuckets => (
             json!({ "type": "integer", "minimum": 1, "maximum": BUCKETS_PER_PAGE_MAX }),

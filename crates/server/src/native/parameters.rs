@@ -29,6 +29,7 @@ pub enum Parameter {
     AfterBucket,
     LimitBuckets,
     Context,
+    Confirm,
 }
 
 impl Parameter {
@@ -48,6 +49,7 @@ impl Parameter {
             Parameter::After | Parameter::AfterBucket => "after",
             Parameter::Want => "want",
             Parameter::Context => "context",
+            Parameter::Confirm => "confirm",
         }
     }
 }
@@ -70,6 +72,8 @@ pub struct Query {
     pub after_bucket: Option<BucketName>,
     /// Context of the values that the client has read.
     pub context: Option<Context>,
+    /// Name of what the request destroys.
+    pub confirm: Option<Bytes>,
 }
 
 impl Query {
@@ -132,6 +136,7 @@ impl Query {
                 let wrong = || malformed("`context` is not a context that this API returned");
                 self.context = Some(context.ok_or_else(wrong)?);
             }
+            Parameter::Confirm => self.confirm = Some(value),
         }
         Ok(())
     }

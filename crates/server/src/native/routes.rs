@@ -1,7 +1,7 @@
 //! Routes: their description, and the look-up of a request's route.
 
 use super::parameters::Parameter;
-use super::table::ROUTES;
+use super::table;
 use crate::counters::OperationKind;
 use crate::http::Method;
 use base::limits::{
@@ -296,7 +296,7 @@ pub fn find(method: Method, path: &str) -> Lookup<'_> {
     }
     let segments = &segments[..count];
     let mut methods = Vec::new();
-    for route in &ROUTES {
+    for route in table::all() {
         if let Some(path_values) = match_path(route.path, segments) {
             if route.method == method {
                 return Lookup::Found(FoundRoute { route, path_values });

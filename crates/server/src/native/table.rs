@@ -21,8 +21,13 @@ const RANGE: &[Parameter] =
 const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
-/// All routes, the most frequent ones first.
-pub const ROUTES: [HttpRoute; 88] = [
+/// Returns all routes, the most frequent ones first.
+pub fn all() -> impl Iterator<Item = &'static HttpRoute> {
+    ROUTES.iter().chain(&access::ROUTES)
+}
+
+/// All routes but those about users and roles.
+static ROUTES: [HttpRoute; 76] = [
     HttpRoute {
         query: &[Consistency],
         response_body: ResponseBody::Value,
@@ -193,6 +198,7 @@ pub const ROUTES: [HttpRoute; 88] = [
         ..route(Name::AlterBucket, Method::Patch, BUCKET, "Updates properties of a bucket.")
     },
     HttpRoute {
+        query: &[Confirm],
         errors: &[404],
         operation: Operation::Directory,
         ..route(Name::DropBucket, Method::Delete, BUCKET, "Drops a bucket and all its data.")
@@ -258,18 +264,6 @@ pub const ROUTES: [HttpRoute; 88] = [
     admission::CREATE,
     admission::REVOKE,
     admission::CREATE_SECRET,
-    access::ROUTES[0],
-    access::ROUTES[1],
-    access::ROUTES[2],
-    access::ROUTES[3],
-    access::ROUTES[4],
-    access::ROUTES[5],
-    access::ROUTES[6],
-    access::ROUTES[7],
-    access::ROUTES[8],
-    access::ROUTES[9],
-    access::ROUTES[10],
-    access::ROUTES[11],
     admission::RAISE_LEVEL,
     cluster(
         (Name::SetPart, Method::Put, "/v1/cluster/members/{name}/part"),

@@ -1,14 +1,16 @@
 //! Tests of the pure parts of the native front-end: routes, targets, plans, answers, document.
 
 mod calls;
+mod confirmations;
 mod generators;
 mod import;
 mod requests;
+mod route_needs;
 mod steps;
 
 use super::target::{self, HttpRefusal, RequestTarget};
 use super::translate::{NativePlan, NativeShape, plan};
-use super::{errors, openapi, render, routes, table::ROUTES};
+use super::{errors, openapi, render, routes, table};
 use crate::access_control::AccessControl;
 use crate::connection::{Access, ListenerKind, ListenerRole};
 use crate::http::{Method, Parsed, head};
@@ -122,7 +124,7 @@ fn path_key_of_maximum_size_is_accepted_and_larger_key_refused() {
 #[test]
 fn only_health_and_the_document_are_open_and_only_joining_takes_a_join_token() {
     use routes::Admission;
-    for route in &ROUTES {
+    for route in table::all() {
         let path = route.path.replace(['{', '}'], "").replace("/id", "/1");
         let request = format!(
             "{} {path} HTTP/1.1\ncontent-length: 0\ncontent-type: application/json",
@@ -299,7 +301,7 @@ fn openapi_document_and_routes_agree() {
             let named = path.replace(['{', '}'], "").replace("/id", "/1");
             let method = method.to_ascii_uppercase();
             let route =
-                ROUTES.iter().find(|route| route.method.name() == method && route.path == path);
+                table::all().find(|route| route.method.name() == method && route.path == path);
             let route = route.unwrap_or_else(|| panic!("{method} {path} is no route"));
             let name = format!("{:?}", route.name);
             assert_eq!(operation["operationId"], Value::from(name.as_str()));
@@ -310,7 +312,7 @@ fn openapi_document_and_routes_agree() {
             assert!(documented.insert(name), "{method} {path} stands twice");
         }
     }
-    assert_eq!(documented.len(), ROUTES.len(), "a route is not in the document");
+    assert_eq!(documented.len(), table::all().count(), "a route is not in the document");
 }
 
 #[test]
@@ -363,7 +365,7 @@ fn escaped_percent_in_bucket_name_is_decoded_once() {
 
 #[test]
 fn head_method_exists_only_for_key_reads() {
-    for route in &ROUTES {
+    for route in table::all() {
         let is_key = route.path.ends_with("{key}");
         assert_eq!(
             route.method == Method::Head,

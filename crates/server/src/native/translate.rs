@@ -4,6 +4,7 @@
 use super::access::{self, AccessRequest};
 use super::admission;
 use super::conditional;
+use super::confirmation;
 use super::emptying::{self, EmptyPrefixCall};
 use super::import;
 use super::json::{bodies, cluster};
@@ -158,28 +159,9 @@ impl OperatorCall {
     }
 }
 
-impl NativePlan {
-    /// Returns true if the plan reads or changes buckets: not at the operators' listener.
-    pub fn is_about_buckets(&self) -> bool {
-        match self {
-            NativePlan::Submit(request, _) | NativePlan::Stream(request, _) => {
-                let mut is_about_buckets = false;
-                // The visitor never fails.
-                let _ = request.needs(&mut |need| {
-                    is_about_buckets |= !need.is_of_cluster();
-                    Ok(())
-                });
-                is_about_buckets
-            }
-            NativePlan::PreconditionFailed => true,
-            NativePlan::Operator(OperatorCall::EmptyPrefix(_)) => true,
-            NativePlan::Operator(_) => false,
-        }
-    }
-}
-
 /// Plans a request.
 pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error> {
+    confirmation::check(&target)?;
     match access::parse(&mut target, &body)? {
         Some(request) => Ok(NativePlan::Operator(OperatorCall::Access(request))),
         None => plan_other(target, body),

@@ -1,17 +1,42 @@
-//! Login of a connection: `AUTH`, and `HELLO` with `AUTH`.
+//! Login of a connection: by its client's certificate, by `AUTH`, and by `HELLO` with `AUTH`.
 //!
 //! Until it, a client may send only small requests, and is answered only what it needs to log in.
+//! `AUTH` replaces a login by certificate; `RESET` ends a login, and the certificate counts again.
 
 use super::errors;
 use super::serve::RespConnection;
 use super::translate::{CommandContext, LoginCommand, greet};
+use base::access::Login;
 use base::{Principal, Reason};
+use std::sync::Arc;
 
 impl RespConnection {
-    /// Returns true if the client must log in before anything else.
+    /// Returns true if the client must log in before anything else. Logs it in by its certificate,
+    /// if it has one that a user may log in with.
     #[inline]
-    pub(super) fn is_stranger(&self) -> bool {
-        self.shared.node.is_access_on() && self.client.principal.user().is_none()
+    pub(super) fn is_stranger(&mut self) -> bool {
+        let is_anonymous =
+            self.shared.node.is_access_on() && self.client.principal.user().is_none();
+        is_anonymous && !self.log_in_by_certificate()
+    }
+
+    fn log_in_by_certificate(&mut self) -> bool {
+        let (logins, identity) = (&self.shared.logins, self.stream.identity());
+        match logins.by_certificate(&self.shared.node, identity) {
+            Ok(Some(login)) => {
+                self.set_login(login);
+                true
+            }
+            Ok(None) | Err(_) => false,
+        }
+    }
+
+    fn set_login(&mut self, login: Arc<Login>) {
+        let info = &self.client.info;
+        info.names().user.clone_from(&login.user);
+        let principal = Principal::User(login, info.listener);
+        self.flow.set_principal(principal.clone());
+        self.client.principal = principal;
     }
 
     /// Ends the login of a connection that has sent `RESET`.
@@ -35,12 +60,7 @@ impl RespConnection {
             )
             .await;
         match logged_in {
-            Ok(login) => {
-                info.names().user.clone_from(&login.user);
-                let principal = Principal::User(login, info.listener);
-                self.flow.set_principal(principal.clone());
-                self.client.principal = principal;
-            }
+            Ok(login) => self.set_login(login),
             Err(error) if error.reason == Reason::Unauthenticated => {
                 return self.refuse(&errors::WRONG_PASSWORD);
             }

@@ -146,7 +146,8 @@ impl RespConnection {
             let mut needed = None;
             let mut requests = 0;
             while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES {
-                self.parser.set_stranger(self.is_stranger());
+                let is_stranger = self.is_stranger();
+                self.parser.set_stranger(is_stranger);
                 let answered = self.handle_run(PIPELINE_DEPTH_MAX - requests);
                 if answered > 0 {
                     requests += answered;

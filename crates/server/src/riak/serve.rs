@@ -6,8 +6,8 @@ use super::frame::{self, RequestFrame};
 use super::pages::{names_bytes, split_page};
 use super::path::is_riak_path;
 use super::{
-    RiakPlan, RiakResponse, RiakShape, append_page, errors, next_page, plan, plan_after_read,
-    render, statistics,
+    RiakPlan, RiakResponse, RiakShape, append_page, errors, next_page, plan_after_read, render,
+    statistics,
 };
 use crate::buffer_budget::{BufferBudget, overloaded, reply_bytes};
 use crate::connection::{Connection, ListenerKind, ListenerRole, Shutdown};
@@ -144,7 +144,7 @@ impl RiakConnection {
             let head_only = request.method == crate::http::Method::Head;
             let keep_alive = framed.keep_alive && !self.shutdown.is_requested();
             self.operation = OperationKind::Other;
-            let plan = match plan(&request) {
+            let plan = match self.plan(&request) {
                 RiakPlan::Statistics => RiakPlan::Answer(statistics::answer(
                     &self.shared,
                     &self.counters,

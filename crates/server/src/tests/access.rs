@@ -140,6 +140,46 @@ fn riak_request_is_served_only_what_its_credentials_allow() {
 }
 
 #[test]
+fn body_of_a_client_without_rights_is_not_parsed() {
+    let server = server();
+    let lines = [
+        "PUT /v1/access",
+        "POST /v1/access/check",
+        "PUT /v1/access/users/eve",
+        "PATCH /v1/access/users/ada",
+        "PUT /v1/access/roles/web",
+        "POST /v1/cluster/tokens",
+        "POST /v1/cluster/level",
+        "POST /v1/cluster/groups",
+        "PUT /v1/cluster/groups/1",
+        "POST /v1/cluster/ring/plan",
+        "POST /v1/admin/checkpoint",
+        "PUT /v1/admin/log-levels",
+        "PUT /v1/types/eve",
+        "PUT /v1/buckets/default/eve",
+        "PATCH /v1/buckets/default/default",
+        "POST /v1/buckets/default/default/move",
+        "POST /v1/buckets/default/default/delete_prefix",
+        "PUT /buckets/b/props",
+        "PUT /types/available/props",
+    ];
+    let malformed = "content-type: application/json\r\ncontent-length: 1\r\n";
+    for line in lines {
+        for (login, status) in [(String::new(), "401"), (basic(PASSWORD), "403")] {
+            let request = format!("{line} HTTP/1.1\r\nhost: localhost\r\n{login}{malformed}\r\n{{");
+            let answer = server.exchange(server.address, request.as_bytes());
+            assert_eq!(answer.split(' ').nth(1), Some(status), "{line}: {answer}");
+        }
+    }
+    // Whoever may read may send an update that only reads: what it needs stands in its body.
+    let line = "POST /v1/buckets/default/default/update";
+    let request =
+        format!("{line} HTTP/1.1\r\nhost: localhost\r\n{}{malformed}\r\n{{", basic(PASSWORD));
+    let answer = server.exchange(server.address, request.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+}
+
+#[test]
 fn arakoon_client_has_the_rights_of_the_listeners_user() {
     let listen = "127.0.0.1:0".parse().expect("an address");
     let settings = ServerSettings {

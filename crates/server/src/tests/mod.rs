@@ -1,9 +1,11 @@
 //! Test server and tests that several front-ends share.
 
 mod access;
+mod certificates;
 mod closing;
 mod counted;
 mod dates;
+mod exposure;
 mod health;
 mod hot;
 mod memory;

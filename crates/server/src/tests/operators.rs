@@ -35,6 +35,29 @@ fn http_acts_of_operators_are_refused_at_the_clients_listener() {
 }
 
 #[test]
+fn http_body_is_parsed_only_at_a_listener_that_serves_its_route() {
+    let (server, clients, operators) = server();
+    let malformed = |line: &str| {
+        let head = "host: localhost\r\ncontent-type: application/json\r\ncontent-length: 1";
+        format!("{line} HTTP/1.1\r\n{head}\r\n\r\n{{").into_bytes()
+    };
+    for line in [
+        "POST /v1/cluster/tokens",
+        "POST /v1/cluster/level",
+        "PUT /v1/access",
+        "PUT /v1/admin/log-levels",
+    ] {
+        let answer = server.exchange(clients, &malformed(line));
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{line}: {answer}");
+        let answer = server.exchange(operators, &malformed(line));
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{line}: {answer}");
+    }
+    let update = malformed("POST /v1/buckets/default/default/update");
+    assert!(server.exchange(operators, &update).starts_with("HTTP/1.1 403 "));
+    assert!(server.exchange(clients, &update).starts_with("HTTP/1.1 400 "));
+}
+
+#[test]
 fn resp_acts_of_operators_are_refused_at_the_clients_listener() {
     let (server, clients, _) = server();
     let ask = |command: &str| server.exchange(clients, format!("{command}\r\n").as_bytes());

@@ -113,7 +113,7 @@ impl TestServer {
     }
 
     /// Changes users and roles.
-    fn change_access(&self, call: AccessCall) {
+    pub fn change_access(&self, call: AccessCall) {
         let call = Call::Directory(DirectoryCall::Access(call));
         self.call(Request { bucket: BucketName::default(), call, retry: None }).expect("changed");
     }

@@ -8,27 +8,29 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
-use tls::authority::{Authority, IssuedCertificate};
-use tls::{CertificateDemand, ListenerMode, Purpose, Stream, Tls, TlsClient, TlsSettings};
+use tls::authority::{Authority, IssuedCertificate, Revocation};
+use tls::{
+    CertificateDemand, CertificateFacts, ListenerMode, Purpose, Stream, Tls, TlsClient, TlsSettings,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
-const TEST_TIMEOUT: Duration = Duration::from_secs(20);
-const ARAKOON_HELLO: &[u8] = b"\0\0\xff\xb1\x01\0\0\0\x05\0\0\0ricky";
+pub(super) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) const ARAKOON_HELLO: &[u8] = b"\0\0\xff\xb1\x01\0\0\0\x05\0\0\0ricky";
 
 /// Server with TLS, and an authority for its clients.
-struct SecureServer {
-    server: TestServer,
+pub(super) struct SecureServer {
+    pub(super) server: TestServer,
     authority: Authority,
     folder: TempDir,
-    runtime: Runtime,
+    pub(super) runtime: Runtime,
 }
 
 impl SecureServer {
-    fn start(tls: TlsSettings, settings: ServerSettings) -> SecureServer {
+    pub(super) fn start(tls: TlsSettings, settings: ServerSettings) -> SecureServer {
         let now = SystemTime::now();
         let authority = Authority::create("shop", now).expect("a valid name");
         let folder = TempDir::new().expect("a scratch folder");
@@ -41,6 +43,7 @@ impl SecureServer {
             certificate: Some(certificate),
             key: Some(key),
             authorities: Some(ca),
+            revoked: Some(write_revoked(&folder, &authority, &[])),
             ..tls
         };
         let tls = Tls::open(tls).unwrap_or_else(|error| panic!("{error}"));
@@ -50,8 +53,17 @@ impl SecureServer {
         SecureServer { server, authority, folder, runtime: runtime.expect("a runtime") }
     }
 
+    /// Revokes the certificate that was made last for this name, and has the server read that.
+    pub(super) fn revoke(&self, name: &str) {
+        let certificate = self.folder.path().join(format!("{name}.crt"));
+        let facts = CertificateFacts::read_file(&certificate).expect("it was made");
+        let revoked = [Revocation { serial: facts.serial, revoked_s: 1 }];
+        write_revoked(&self.folder, &self.authority, &revoked);
+        assert_eq!(self.server.tls().expect("it has TLS").reload(), Ok(true));
+    }
+
     /// Returns the TLS of a client with this identity.
-    fn client(&self, identity: Option<(Purpose, &str)>) -> TlsClient {
+    pub(super) fn client(&self, identity: Option<(Purpose, &str)>) -> TlsClient {
         let now = SystemTime::now();
         let own = identity.map(|(purpose, name)| {
             let issued = self.authority.issue(purpose, name, &[], now..now + DAY);
@@ -62,13 +74,17 @@ impl SecureServer {
         client.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    async fn connect(&self, client: &TlsClient, listener: usize) -> std::io::Result<Stream> {
+    pub(super) async fn connect(
+        &self,
+        client: &TlsClient,
+        listener: usize,
+    ) -> std::io::Result<Stream> {
         let socket = TcpStream::connect(self.server.addresses[listener]).await?;
         client.connect(socket, "127.0.0.1").await
     }
 
     /// Sends bytes through TLS and returns the beginning of the answer; empty if there is none.
-    fn exchange(&self, client: &TlsClient, listener: usize, bytes: &[u8]) -> Vec<u8> {
+    pub(super) fn exchange(&self, client: &TlsClient, listener: usize, bytes: &[u8]) -> Vec<u8> {
         self.runtime.block_on(async {
             match self.connect(client, listener).await {
                 Ok(stream) => answer(stream, bytes).await,
@@ -86,6 +102,14 @@ impl SecureServer {
     }
 }
 
+fn write_revoked(folder: &TempDir, authority: &Authority, revoked: &[Revocation]) -> PathBuf {
+    let number = revoked.len() as u64 + 1;
+    let list = authority.revocation_list(revoked, number, SystemTime::now());
+    let path = folder.path().join("crl.pem");
+    fs::write(&path, list.expect("valid numbers")).expect("the folder is ours");
+    path
+}
+
 fn write(folder: &TempDir, name: &str, issued: &IssuedCertificate) -> (PathBuf, PathBuf) {
     let [certificate, key] = ["crt", "key"].map(|it| folder.path().join(format!("{name}.{it}")));
     fs::write(&certificate, &issued.certificate).expect("the folder is ours");
@@ -96,10 +120,15 @@ fn write(folder: &TempDir, name: &str, issued: &IssuedCertificate) -> (PathBuf, 
 
 /// Sends bytes and returns the beginning of the answer; empty if there is none.
 async fn answer(mut stream: Stream, bytes: &[u8]) -> Vec<u8> {
+    ask(&mut stream, bytes).await
+}
+
+/// Does the same on a connection that stays open.
+pub(super) async fn ask(stream: &mut Stream, bytes: &[u8]) -> Vec<u8> {
     let exchange = async {
         stream.write_all(bytes).await?;
         stream.flush().await?;
-        let mut answer = vec![0; 64];
+        let mut answer = vec![0; 4_096];
         let length = stream.read(&mut answer).await?;
         answer.truncate(length);
         Ok::<_, std::io::Error>(answer)
@@ -107,16 +136,16 @@ async fn answer(mut stream: Stream, bytes: &[u8]) -> Vec<u8> {
     timeout(TEST_TIMEOUT, exchange).await.expect("an answer or an end").unwrap_or_default()
 }
 
-fn http(path: &str) -> Vec<u8> {
+pub(super) fn http(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").into_bytes()
 }
 
-fn listeners(mode: ListenerMode) -> TlsSettings {
+pub(super) fn listeners(mode: ListenerMode) -> TlsSettings {
     TlsSettings { listeners: mode, ..TlsSettings::default() }
 }
 
 /// Settings with one listener of each kind: clients, operators, Arakoon, Riak.
-fn all_listeners() -> ServerSettings {
+pub(super) fn all_listeners() -> ServerSettings {
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().expect("an address");
     ServerSettings {
         admin_listen: Some(any),

@@ -72,7 +72,7 @@ impl Http {
         let (mut removed, mut token) = (0, serde_json::Value::Null);
         loop {
             let body = serde_json::json!({ "prefix": prefix, "continue": token }).to_string();
-            let path = "/v1/buckets/default/default/empty_prefix";
+            let path = "/v1/buckets/default/default/empty_prefix?confirm=default/default";
             let answer = self.request("POST", path, body.as_bytes())?;
             let mut page = answer.json();
             let Some(rows) = page["removed"].as_u64().filter(|_| answer.status == 200) else {

@@ -1,10 +1,13 @@
 //! Reloads of changed files, and warnings.
 
-use super::test_files::{DAY, TestFiles, unix_s};
+use super::test_files::{DAY, TestFiles, call, unix_s};
+use crate::authority::Revocation;
 use crate::settings::{CertificateDemand, ListenerMode, PeerMode, TlsSettings};
 use crate::{Purpose, Tls};
 use base::AlarmCode;
-use std::time::SystemTime;
+use bytes::BytesMut;
+use std::time::{Duration, SystemTime};
+use tokio::time::timeout;
 
 #[test]
 fn reload_takes_effect_when_files_changed_and_bad_files_change_nothing() {
@@ -79,4 +82,33 @@ fn certificate_that_ends_soon_is_warned_of() {
     assert!(warnings(91)[0].detail.contains("has expired"));
     let authority = warnings(3_640);
     assert!(authority[1].subject.contains("Credenza CA of shop"), "{authority:?}");
+}
+
+#[tokio::test]
+async fn certificate_of_an_open_connection_is_refused_once_a_reload_revokes_it() {
+    let files = TestFiles::new();
+    let list = |revoked: &[Revocation], number| {
+        let list = files.authority.revocation_list(revoked, number, SystemTime::now());
+        files.write("crl.pem", &list.expect("valid numbers"), 0o644);
+    };
+    list(&[], 1);
+    let revoked = Some(files.path("crl.pem"));
+    let tls = files.open(TlsSettings { revoked, ..files.settings() });
+    let [alice, bob] = ["alice", "bob"].map(|name| files.issue(Purpose::Client, name));
+    let mut presented = Vec::new();
+    for own in [&alice, &bob] {
+        let accept = async |socket| tls.accept_client(socket, BytesMut::new()).await;
+        let stream = call(files.caller(Some(own), b"http/1.1"), accept).await.expect("valid");
+        presented.push(stream.presented_chain().expect("it has a certificate"));
+    }
+    let is_refused = async |at: usize, limit_ms| {
+        let waiting = tls.wait_until_refused(&presented[at]);
+        timeout(Duration::from_millis(limit_ms), waiting).await.is_ok()
+    };
+    assert!(!is_refused(0, 50).await, "nothing was read again");
+    list(&[Revocation { serial: alice.facts.serial.clone(), revoked_s: 1 }], 2);
+    let (ended, reloaded) = tokio::join!(is_refused(0, 20_000), async { tls.reload() });
+    assert!(ended && reloaded == Ok(true));
+    assert!(is_refused(0, 20_000).await, "also for who comes to ask late");
+    assert!(!is_refused(1, 50).await, "another one is as good as before");
 }

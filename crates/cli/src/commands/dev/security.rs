@@ -1,6 +1,6 @@
 //! TLS of `credenza dev --tls`: an authority in the folder, and the files of each node.
 
-use crate::client::Address;
+use crate::client::{Address, TlsArguments};
 use crate::commands::cert;
 use program::Outcome;
 use std::path::{Path, PathBuf};
@@ -38,8 +38,8 @@ pub fn node_arguments(data: &Path, name: &str) -> Vec<String> {
 
 /// Returns the address of the node with this port for clients.
 pub fn address(data: &Path, port: u16, timeout: Duration) -> Address {
-    let tls_ca = Some(path(data, "ca.crt"));
-    Address { tls_ca, ..Address::plain(format!("https://127.0.0.1:{port}"), timeout) }
+    let tls = TlsArguments { tls_ca: Some(path(data, "ca.crt")), ..TlsArguments::default() };
+    Address { tls, ..Address::plain(format!("https://127.0.0.1:{port}"), timeout) }
 }
 
 /// Returns what to try, for people.

@@ -6,6 +6,7 @@ use crate::access_control::AccessControl;
 use crate::connection::{Access, ListenerKind, ListenerRole};
 use crate::http::{Parsed, head};
 use crate::native::json::{bodies, write};
+use crate::native::route_needs::least_needs;
 use crate::native::target;
 use crate::native::translate::{self, NativePlan};
 use base::range::Direction;
@@ -284,9 +285,16 @@ proptest! {
         let role = ListenerRole { kind: ListenerKind::Clients, access: Access::Operator };
         let target = target::parse(&head, &control, role, &mut BucketName::default());
         let target = target.unwrap_or_else(|refusal| panic!("{text:?}: {refusal:?}"));
+        let least = least_needs(&target).map(|need| need.and_then(|need| need.verb()));
         match translate::plan(target, sent.body.unwrap_or_default()) {
             Ok(NativePlan::Submit(decoded, _)) => {
                 prop_assert_eq!(&decoded.call, &request.call);
+                let mut needs_one_of_them = false;
+                let visited = decoded.needs(&mut |need| {
+                    needs_one_of_them |= least.contains(&need.verb());
+                    Ok(())
+                });
+                prop_assert!(visited.is_ok() && needs_one_of_them, "{}: {:?}", text, least);
                 // Requests for the list of buckets and for the cluster have no bucket.
                 let prefixes = ["/v1/buckets?", "/v1/cluster"];
                 let is_cluster_wide = prefixes.iter().any(|start| sent.path.starts_with(start));

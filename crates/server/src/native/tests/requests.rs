@@ -143,8 +143,12 @@ fn directory_request(bucket: &BucketName, call: &DirectoryCall) -> SentRequest {
         DirectoryCall::AlterBucket(changes) => {
             SentRequest::json("PATCH", bucket_path, properties(changes))
         }
-        DirectoryCall::DropBucket => SentRequest::new("DELETE", bucket_path),
-        DirectoryCall::ClearBucket => SentRequest::new("POST", bucket_path + "/clear"),
+        DirectoryCall::DropBucket => {
+            SentRequest::new("DELETE", format!("{bucket_path}?{}", confirm(bucket)))
+        }
+        DirectoryCall::ClearBucket => {
+            SentRequest::new("POST", format!("{bucket_path}/clear?{}", confirm(bucket)))
+        }
         DirectoryCall::DescribeBucket => SentRequest::new("GET", bucket_path),
         DirectoryCall::ListBuckets { after, rows_max } => {
             let mut path = format!("/v1/buckets?limit={rows_max}");
@@ -275,6 +279,13 @@ fn ring_request(call: &RingCall) -> SentRequest {
             SentRequest::new("POST", "/v1/cluster/ring/told")
         }
     }
+}
+
+/// Returns the query that confirms the destruction of a bucket.
+fn confirm(bucket: &BucketName) -> String {
+    let mut query = String::from("confirm=");
+    append_encoded(&mut query, bucket.full().as_bytes());
+    query
 }
 
 /// Returns the path of a resource in a bucket.

@@ -240,22 +240,35 @@ fn haproxy_passes_tls_through_and_ends_it() {
     }
 }
 
-#[test]
-fn node_beyond_loopback_needs_no_insecure_where_certificates_are_required() {
-    let (_scratch, authority, server) = start("tls-beyond", &REQUIRED);
-    drop(server);
-    let scratch = Scratch::new("tls-beyond-loopback");
+/// Returns the path of the program under test.
+fn tool_path() -> String {
+    path_str(Path::new(systest::server::tool(&[]).get_program())).into()
+}
+
+/// Starts a node that listens beyond loopback, with these further flags.
+fn start_beyond_loopback(
+    scratch: &Scratch,
+    authority: &TestAuthority,
+    args: &[&str],
+) -> Result<Server, systest::server::StartRefusal> {
     let files: Vec<_> =
         authority.node_args().iter().map(|arg| arg.replace("@NODE", "node1")).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    let open = |args: &[&str]| {
-        let mut setup = Setup::new(&scratch.join("data")).with_args(&files);
-        setup.listen = "0.0.0.0:0".into();
-        Server::start(&setup.with_args(&["--admin-listen", "127.0.0.1:0"]).with_args(args))
-    };
+    let mut setup = Setup::new(&scratch.join("data")).with_args(&files);
+    setup.listen = "0.0.0.0:0".into();
+    Server::start(&setup.with_args(&["--admin-listen", "127.0.0.1:0"]).with_args(args))
+}
+
+#[test]
+fn node_beyond_loopback_needs_no_insecure_where_tls_is_required() {
+    let (_scratch, authority, server) = start("tls-beyond", &REQUIRED);
+    drop(server);
+    let scratch = Scratch::new("tls-beyond-loopback");
+    let open = |args: &[&str]| start_beyond_loopback(&scratch, &authority, args);
     assert!(open(&REQUIRED).is_ok());
-    let refusal = open(&["--tls", "required"]).map(drop).expect_err("anyone may write");
-    assert!(refusal.output.contains("tls_client_certs"), "{refusal}");
+    assert!(open(&["--tls", "required"]).is_ok());
+    let refusal = open(&["--tls", "optional"]).map(drop).expect_err("others can listen in");
+    assert!(refusal.output.contains("turn access on"), "{refusal}");
     std::fs::set_permissions(
         authority.file("node1.node.key"),
         std::os::unix::fs::PermissionsExt::from_mode(0o640),
@@ -263,4 +276,46 @@ fn node_beyond_loopback_needs_no_insecure_where_certificates_are_required() {
     .expect("it is ours");
     let refusal = open(&REQUIRED).map(drop).expect_err("others can read the key");
     assert!(refusal.output.contains("chmod 600") && refusal.code == Some(2), "{refusal}");
+}
+
+#[test]
+fn client_beyond_loopback_is_served_with_access_and_logs_in_by_certificate_or_password() {
+    let (_scratch, authority, server) = start("tls-login", &REQUIRED);
+    drop(server);
+    let scratch = Scratch::new("tls-login-beyond-loopback");
+    let server = start_beyond_loopback(&scratch, &authority, &REQUIRED).expect("it starts");
+    let url = format!("https://127.0.0.1:{}", server.address.port());
+    let run_tool = |args: &[&str], input: &str| {
+        let certificate = files(&authority, ["--ca", "--cert", "--key"]);
+        let args = args.iter().map(|arg| arg.to_string()).chain(["--url".into(), url.clone()]);
+        let args: Vec<_> = args.chain(certificate).collect();
+        let output = run(&tool_path(), &args, input.as_bytes());
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let data = scratch.join("data");
+    let local = |args: &[&str], input: &str| {
+        let args = [args, &["--data", path_str(&data)]].concat();
+        let args: Vec<_> = args.iter().map(|arg| arg.to_string()).collect();
+        let output = run(&tool_path(), &args, input.as_bytes());
+        assert!(output.status.success(), "{args:?}: {output:?}");
+    };
+    let (code, said) = run_tool(&["put", "k", "v"], "");
+    assert!(code == Some(3) && said.contains("credenza access init"), "{said}");
+    local(&["access", "init"], "");
+    local(&["user", "add", "alice", "--role", "reader"], "");
+    local(&["user", "add", "bob", "--role", "writer", "--password-stdin"], "correct horse\n");
+    let (code, said) = run_tool(&["get", "k"], "");
+    assert!(code == Some(3) && said.contains("--password-file"), "{said}");
+    local(&["user", "set", "alice", "--certificates", "on"], "");
+    assert_eq!(run_tool(&["get", "k"], "").0, Some(1), "there is no such key, and she may ask");
+    assert_eq!(run_tool(&["put", "k", "v"], "").0, Some(3), "she may only read");
+    let password = scratch.join("password");
+    std::fs::write(&password, "correct horse\n").expect("ours");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&password, mode).expect("ours");
+    let bob = ["--user", "bob", "--password-file", path_str(&password)];
+    let put = [&["put", "k", "v"][..], &bob].concat();
+    assert_eq!(run_tool(&put, "").0, Some(0), "the password counts before the certificate");
+    local(&["user", "disable", "alice"], "");
+    assert_eq!(run_tool(&["get", "k"], "").0, Some(3));
 }

@@ -1,0 +1,39 @@
+//! Tests that routes need, before a body is read, what their requests need.
+
+use super::target;
+use crate::native::route_needs::least_needs;
+use crate::native::routes::{Admission, RequestBody};
+use crate::native::table;
+use crate::native::translate::{NativePlan, plan};
+use bytes::Bytes;
+
+#[test]
+fn every_route_but_the_open_ones_needs_a_right_and_operators_routes_that_of_their_act() {
+    let mut acts = 0;
+    for route in table::all() {
+        let path = route.path.replace("{group}", "1").replace("{index}", "1");
+        let path = path.replace("{id}", "1").replace(['{', '}'], "");
+        let (content_type, body) = match route.request_body {
+            RequestBody::Chunk => ("application/octet-stream", ""),
+            RequestBody::Json("Target") => ("application/json", r#"{"target":"x"}"#),
+            RequestBody::Json("LogLevels") => ("application/json", r#"{"node":"info"}"#),
+            RequestBody::Json("Transfer") => ("application/json", r#"{"to":"n1"}"#),
+            _ => ("application/json", ""),
+        };
+        let length = body.len();
+        let request = format!(
+            "{} {path} HTTP/1.1\ncontent-length: {length}\ncontent-type: {content_type}",
+            route.method.name()
+        );
+        let target = target(&request).unwrap_or_else(|refusal| panic!("{request}: {refusal:?}"));
+        let verbs = least_needs(&target).map(|need| need.and_then(|need| need.verb()));
+        assert_eq!(verbs[0].is_none(), route.admission == Admission::Open, "{request}");
+        let planned = plan(target, Bytes::from_static(body.as_bytes()));
+        let Ok(NativePlan::Operator(call)) = planned else { continue };
+        if let Some(act) = call.act() {
+            assert_eq!(verbs[0], act.needs().verb(), "{request}");
+            acts += 1;
+        }
+    }
+    assert!(acts > 15, "{acts}");
+}
