@@ -14,6 +14,7 @@ use crate::http::Method;
 const KEY: &str = "/v1/buckets/{type}/{bucket}/keys/{key}";
 const BUCKET: &str = "/v1/buckets/{type}/{bucket}";
 const TYPE: &str = "/v1/types/{type}";
+const SESSION: &str = "/v1/sessions/{type}/{bucket}/{id}";
 const MEMBERS: &str = "/v1/cluster/members";
 const MEMBER: &str = "/v1/cluster/members/{name}";
 const RANGE: &[Parameter] =
@@ -22,7 +23,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes, the most frequent ones first.
-pub const ROUTES: [HttpRoute; 87] = [
+pub const ROUTES: [HttpRoute; 88] = [
     HttpRoute {
         query: &[Consistency],
         response_body: ResponseBody::Value,
@@ -270,6 +271,7 @@ pub const ROUTES: [HttpRoute; 87] = [
     access::ROUTES[9],
     access::ROUTES[10],
     access::ROUTES[11],
+    access::ROUTES[12],
     admission::RAISE_LEVEL,
     cluster(
         (Name::SetPart, Method::Put, "/v1/cluster/members/{name}/part"),
@@ -318,12 +320,7 @@ pub const ROUTES: [HttpRoute; 87] = [
     HttpRoute {
         errors: &[404],
         operation: Operation::Session,
-        ..route(
-            Name::CloseSession,
-            Method::Delete,
-            "/v1/sessions/{type}/{bucket}/{id}",
-            "Closes a session.",
-        )
+        ..route(Name::CloseSession, Method::Delete, SESSION, "Closes a session.")
     },
     HttpRoute {
         request_body: RequestBody::Json("Target"),

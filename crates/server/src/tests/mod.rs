@@ -7,6 +7,7 @@ mod dates;
 mod health;
 mod memory;
 mod operators;
+mod quotas;
 mod slow;
 pub mod test_server;
 mod tls_listeners;

@@ -56,6 +56,7 @@ fn requests() -> impl Strategy<Value = Request> {
             calls.extend(secret_calls());
             calls.extend(level::calls(&data));
             calls.extend(access::calls(&data));
+            calls.extend(access::quota_calls());
             let call = calls.swap_remove(at.index(calls.len()));
             let retry =
                 retry.map(|(session, number)| RetryId { session: SessionId(session), number });
