@@ -77,6 +77,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         bodies.extend(secret_bodies(&data));
         bodies.extend(level::bodies(&data));
         bodies.extend(counted::bodies(&data));
+        bodies.extend(counted::bounded_bodies(&data));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply::new(LogIndex(index), body)
     })
