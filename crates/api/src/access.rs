@@ -1,4 +1,4 @@
-//! Users, roles, API tokens and the switch of access. Types with a secret have no `Debug`.
+//! Users, roles, API tokens, quotas and the switch of access. Types with a secret have no `Debug`.
 
 use crate::number::Integer;
 use crate::schema::MEMBER_PATTERN;
@@ -33,6 +33,42 @@ pub struct UserReply {
     pub roles: Vec<String>,
     /// API tokens of the user.
     pub tokens: Vec<TokenReply>,
+    /// Quota of the user; null: none.
+    pub quota: Option<UserQuota>,
+    /// Use of the node that answers by the user's clients; null: it does not count them, or they
+    /// have used nothing since it began to.
+    pub used: Option<UserUse>,
+}
+
+/// Quota of a user, which each node counts by itself. Null in a field: no bound.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserQuota {
+    /// Maximum number of connections.
+    pub connections: Option<Integer>,
+    /// Maximum number of requests under way.
+    pub requests: Option<Integer>,
+    /// Maximum number of operations a second.
+    pub operations: Option<Integer>,
+    /// Maximum bytes of requests and answers a second.
+    pub bytes: Option<Integer>,
+    /// Time in milliseconds whose operations and bytes may be used at once; null: 1000.
+    pub burst_ms: Option<Integer>,
+}
+
+/// Use of a node by the clients of a user, now and since the node began to count.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct UserUse {
+    /// Connections that are open.
+    pub connections: Integer,
+    /// Requests under way.
+    pub requests: Integer,
+    /// Operations so far.
+    pub operations: Integer,
+    /// Bytes of requests and answers so far.
+    pub bytes: Integer,
+    /// Requests that were refused for the quota so far.
+    pub refused: Integer,
 }
 
 /// API token of a user.

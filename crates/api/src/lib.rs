@@ -25,7 +25,8 @@ mod status;
 
 pub use access::{
     AccessDecision, AccessQuestion, AccessState, AccessSwitch, Administrator, ApiTokenReply,
-    NewApiToken, NewPassword, NewUser, RoleGrants, RoleReply, TokenReply, UserChange, UserReply,
+    NewApiToken, NewPassword, NewUser, RoleGrants, RoleReply, TokenReply, UserChange, UserQuota,
+    UserReply, UserUse,
 };
 pub use alarm::Alarm;
 pub use blob::Blob;

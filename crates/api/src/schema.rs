@@ -51,7 +51,7 @@ pub fn all() -> Map<String, Value> {
     add!(answers: ReloadReply);
     add!(answers: SlowRequests, HotKeys);
     add!(requests: AccessSwitch, AccessQuestion, NewUser, UserChange, NewPassword);
-    add!(requests: NewApiToken, RoleGrants);
+    add!(requests: NewApiToken, RoleGrants, UserQuota);
     add!(requests: NewMember, MemberUpdate, Replacement, PartChange, DesiredMembers);
     add!(requests: LevelChange);
     add!(requests: DesiredQuorum, NewGroup, NewToken, MasterTransfer, RingChange, RingEpoch);

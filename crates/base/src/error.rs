@@ -121,6 +121,8 @@ pub enum Reason {
     StartFailed,
     /// Another process holds the data directory or the port.
     InUse,
+    /// A quota of the user is used up on this node; the detail names it.
+    Quota,
     // Unknown
     /// Mastership was lost between proposing and deciding.
     NoLongerMaster,
@@ -151,7 +153,7 @@ impl Reason {
             }
             Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | StaleReplica | Starting
             | ShuttingDown | NotBootstrapped | Moved | MetadataChanged | ReadQuorumUnmet
-            | StartFailed | InUse => Kind::Unavailable,
+            | StartFailed | InUse | Quota => Kind::Unavailable,
             NoLongerMaster | DeadlinePassed | WriteQuorumUnmet | InDoubt => Kind::Unknown,
             Corrupt | StoreFailed => Kind::Corrupt,
         }
@@ -199,11 +201,12 @@ impl Reason {
             InUse => "in_use",
             MetadataChanged => "metadata_changed",
             Starting => "starting",
+            Quota => "quota",
         }
     }
 
     /// Every reason, for front-ends' exhaustive tests and for the docs; new ones are appended.
-    pub const ALL: [Reason; 37] = {
+    pub const ALL: [Reason; 38] = {
         use Reason::*;
         [
             Malformed,
@@ -243,6 +246,7 @@ impl Reason {
             MetadataChanged,
             Starting,
             Unauthenticated,
+            Quota,
         ]
     };
 }

@@ -91,6 +91,10 @@ pub const ROLES_PER_USER_MAX: usize = 64;
 pub const API_TOKENS_MAX: usize = 10_000;
 /// Longest lifetime of an API token that ends by itself, in milliseconds: ten years.
 pub const API_TOKEN_MS_MAX: u64 = 10 * 366 * 24 * 3_600 * 1_000;
+/// Largest quota of a user in bytes a second.
+pub const QUOTA_BYTES_MAX: u64 = 1024 * 1024 * 1024 * 1024;
+/// Longest time whose quota a user may use up at once, in milliseconds.
+pub const QUOTA_BURST_MS_MAX: u32 = 60_000;
 /// Longest name of a bucket type, a consistent bucket or a member.
 pub const NAME_BYTES_MAX: usize = 63;
 /// Longest name of an available bucket within its type, as it is written: Riak's clients

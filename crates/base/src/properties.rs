@@ -170,6 +170,8 @@ pub struct Properties {
     pub ttl_ms: u64,
     /// True if a consistent bucket keeps counts of its keys and bytes; false in an available one.
     pub counted: bool,
+    /// Most bytes of keys and values of a counted bucket. 0: no bound.
+    pub bytes_max: u64,
     /// Replication properties of an available bucket; the defaults in a consistent one.
     pub replication: Replication,
 }
@@ -183,6 +185,7 @@ impl Default for Properties {
             value_bytes_max: limits::VALUE_BYTES_MAX,
             ttl_ms: 0,
             counted: false,
+            bytes_max: 0,
             replication: Replication::default(),
         }
     }
@@ -192,6 +195,10 @@ impl Default for Properties {
 pub const CONSISTENCY: &str = "consistency";
 /// Name of the property by which a bucket keeps counts.
 pub const COUNTED: &str = "counted";
+/// Name of the property that bounds the bytes of a bucket.
+pub const BYTES_MAX: &str = "bytes_max";
+/// Largest value of `bytes_max`: up to it, JSON's numbers are exact.
+pub(crate) const BYTES_MAX_MOST: u64 = 1 << 53;
 /// Alias of `consistency`: accepted like it, and the name in the directory's rows.
 pub const PROMISE: &str = "promise";
 
@@ -237,9 +244,14 @@ impl Properties {
         match changed.consistency {
             Consistency::Consistent => changed.replication = Replication::default(),
             Consistency::Available => {
-                changed.counted = false;
+                (changed.counted, changed.bytes_max) = (false, 0);
                 changed.replication.check()?;
             }
+        }
+        if changed.bytes_max > 0 && !changed.counted {
+            let text = "`bytes_max` bounds the bytes that a bucket counts: set `counted` true with \
+                        it, or `bytes_max` 0";
+            return Err(Error::new(Reason::Malformed, text));
         }
         Ok(changed)
     }
@@ -283,11 +295,15 @@ impl Properties {
     }
 
     /// Returns the properties that the directory stores, as name and text. `counted` only if it is
-    /// true: an earlier program refuses a row with a property that it does not know, so it refuses
-    /// the buckets that it would miscount, and no others.
+    /// true, and `bytes_max` only if it is set: an earlier program refuses a row with a property
+    /// that it does not know, so it refuses the buckets that it would miscount, and no others.
     pub fn stored_texts(&self) -> Vec<(&'static str, String)> {
         let mut texts = self.texts();
-        texts.retain(|(name, _)| *name != COUNTED || self.counted);
+        texts.retain(|(name, _)| match *name {
+            COUNTED => self.counted,
+            BYTES_MAX => self.bytes_max > 0,
+            _ => true,
+        });
         texts
     }
 }
@@ -327,5 +343,7 @@ pub enum PropertyShape {
 }
 
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use table::PROPERTIES;

@@ -29,6 +29,8 @@ Examples:
   credenza user disable ada                        every login of the user ends
   credenza user enable ada
   credenza user list
+  credenza user quota ada                          the quota of a user, and its use at this node
+  credenza user quota ada --none                   without a quota
   credenza role remove web --confirm web
   credenza role list
 ";

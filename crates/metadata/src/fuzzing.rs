@@ -29,6 +29,7 @@ pub const PREFIXES: &[&[u8]] = &[
     access_rows::USERS,
     access_rows::ROLES,
     access_rows::API_TOKENS,
+    access_rows::QUOTAS,
     b"",
 ];
 
@@ -93,6 +94,9 @@ fn read_back(key: &[u8], value: &Bytes) {
     }
     if let Ok(token) = access_rows::read_api_token(value) {
         assert_eq!(access_rows::write_api_token(&token), value, "a token's row has one form");
+    }
+    if let Ok(quota) = access_rows::read_quota(value) {
+        assert_eq!(access_rows::write_quota(&quota), value, "a quota's row has one form");
     }
     let _ = (replacements::read(value), incarnations::read(value), secret::read(value));
     let _ = (rows::token_of(key), rows::custom_of(key), rows::member_of(key));

@@ -10,12 +10,15 @@
 //! refuses what changes the cluster.
 
 use crate::Node;
-use crate::flow::{Flow, RecentRights};
-use base::access::{ApiTokenAccount, Grant, ListenerRights, Login, UserAccount, Verb};
+use crate::flow::{Caller, Elsewhere, Flow, RecentRights};
+use crate::groups::Groups;
+use crate::quotas::{MeteredRequest, Metering, UserMeters, UserUse, meter_request};
+use base::access::{ApiTokenAccount, Grant, ListenerRights, Login, UserAccount, UserQuota, Verb};
 use base::rights::{Need, Operate};
-use base::{BucketName, Call, Error, Principal, Reason, Request, Result, TokenDigest};
+use base::{BucketName, Call, Error, Principal, Reason, Reply, Request, Result, TokenDigest};
 use metadata::catalog::Catalog;
-use runtime::world;
+use runtime::submit::Ticket;
+use runtime::{Sample, world};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -26,14 +29,18 @@ const STALE_MS: u64 = 30_000;
 /// Decides about requests and acts.
 pub(crate) struct Authorizer {
     catalog: Arc<Catalog>,
+    groups: Arc<Groups>,
+    /// Meters of users with a quota.
+    meters: UserMeters,
     /// Last time at which the directory's master was reached, in milliseconds.
     contact_ms: AtomicU64,
 }
 
 impl Authorizer {
     /// Decides by this catalog. `now_ms`: the time of the start.
-    pub(crate) fn new(catalog: Arc<Catalog>, now_ms: u64) -> Authorizer {
-        Authorizer { catalog, contact_ms: AtomicU64::new(now_ms) }
+    pub(crate) fn new(catalog: Arc<Catalog>, groups: Arc<Groups>, now_ms: u64) -> Authorizer {
+        let (meters, contact_ms) = (UserMeters::default(), AtomicU64::new(now_ms));
+        Authorizer { catalog, groups, meters, contact_ms }
     }
 
     /// Returns true if requests need rights.
@@ -47,26 +54,41 @@ impl Authorizer {
         self.contact_ms.store(world::milliseconds(), Relaxed);
     }
 
-    /// Decides about a request. Errors: `Forbidden`, `Unauthenticated`; equal for buckets that
-    /// exist and that don't.
+    /// Decides about a request, and counts it if its user has a quota and it enters the cluster
+    /// here. Errors: `Forbidden`, `Unauthenticated`; equal for buckets that exist and that don't;
+    /// `Quota`.
     #[inline]
-    pub(crate) fn admit(&self, flow: &mut Flow, request: &Request) -> Result<()> {
+    pub(crate) fn admit(
+        &self,
+        flow: &mut Flow,
+        request: &Request,
+    ) -> Result<Option<MeteredRequest>> {
         // What a listener refuses while access is off are calls to the directory alone.
         if !self.is_on() && !matches!(request.call, Call::Directory(_)) {
-            return Ok(());
+            return Ok(None);
         }
         self.decide(flow, request)
     }
 
-    fn decide(&self, flow: &mut Flow, request: &Request) -> Result<()> {
+    fn decide(&self, flow: &mut Flow, request: &Request) -> Result<Option<MeteredRequest>> {
         let principal = flow.principal().clone();
         match &principal {
-            Principal::Node => Ok(()),
+            Principal::Node => Ok(None),
             Principal::User(login, _) if self.is_on() => {
-                let recent = self.recent_rights(flow, login, &request.bucket)?;
-                request.needs(&mut |need| self.check_recent(recent, login, &need))
+                let Flow { rights, place, metering, .. } = flow;
+                let recent = self.recent_rights((rights, *metering), login, &request.bucket)?;
+                // First: what is refused for a quota has cost nothing else.
+                let metered = match &recent.meter {
+                    Some(meter) => meter_request(meter, (*metering, place), request, &|ticket| {
+                        self.is_settled(ticket)
+                    })?,
+                    None => None,
+                };
+                let decided =
+                    request.needs(&mut |need| self.check_recent(recent, login, &need));
+                decided.map(|()| metered)
             }
-            _ => request.needs(&mut |need| self.check(&principal, &need)),
+            _ => request.needs(&mut |need| self.check(&principal, &need)).map(|()| None),
         }
     }
 
@@ -78,7 +100,8 @@ impl Authorizer {
         let principal = flow.principal().clone();
         match (&principal, need) {
             (Principal::User(login, _), Need::Keys(_, bucket, _)) if self.is_on() => {
-                let recent = self.recent_rights(flow, login, bucket)?;
+                let Flow { rights, metering, .. } = flow;
+                let recent = self.recent_rights((rights, *metering), login, bucket)?;
                 self.check_recent(recent, login, need)
             }
             _ => self.check(&principal, need),
@@ -94,17 +117,26 @@ impl Authorizer {
         }
     }
 
-    /// Returns the rights of a flow's login, looked up again if users, roles or the bucket changed.
+    /// Returns true if a ticket is decided and applied, or never will be.
+    fn is_settled(&self, ticket: Ticket) -> bool {
+        let group = self.groups.get(ticket.group);
+        group.is_none_or(|group| {
+            group.applied.index() >= ticket.index || group.applied.epoch() != ticket.epoch
+        })
+    }
+
+    /// Returns the rights of a flow's login, and the meter of its user if the flow's requests are
+    /// counted; looked up again if users, roles, quotas or the bucket changed.
     fn recent_rights<'f>(
         &self,
-        flow: &'f mut Flow,
+        (known, metering): (&'f mut Option<RecentRights>, Metering),
         login: &Login,
         bucket: &BucketName,
     ) -> Result<&'f RecentRights> {
         let table = &self.catalog.access;
         // Before the look-up: a change in between makes the next request look up again.
         let changes = table.changes();
-        let recent = flow.rights.take().filter(|recent| recent.changes == changes);
+        let recent = known.take().filter(|recent| recent.changes == changes);
         let recent = match recent {
             Some(recent) if recent.bucket == *bucket => recent,
             Some(recent) => {
@@ -114,14 +146,18 @@ impl Authorizer {
             None => {
                 let rights = table.rights(login)?;
                 let verbs = rights.on_bucket(bucket);
-                RecentRights { changes, rights, bucket: bucket.clone(), verbs }
+                let meter = match metering {
+                    Metering::None => None,
+                    _ => self.meters.of(table, &login.user),
+                };
+                RecentRights { changes, rights, bucket: bucket.clone(), verbs, meter }
             }
         };
-        Ok(flow.rights.insert(recent))
+        Ok(known.insert(recent))
     }
 
     /// Returns true if the flow's requests with this verb on any keys of the bucket are allowed, as
-    /// far as its last request showed.
+    /// far as its last request showed, and none of them is to be counted.
     #[inline]
     pub(crate) fn allows_run(&self, flow: &Flow, bucket: &BucketName, verb: Verb) -> bool {
         if !self.is_on() {
@@ -133,9 +169,15 @@ impl Authorizer {
             Principal::User(..) => flow.rights.as_ref().is_some_and(|recent| {
                 recent.changes == self.catalog.access.changes()
                     && recent.verbs.contains(verb)
+                    && recent.meter.is_none()
                     && recent.bucket == *bucket
             }),
         }
+    }
+
+    /// Returns the metrics of quotas.
+    pub(crate) fn samples(&self) -> Vec<Sample> {
+        self.meters.samples(&|ticket| self.is_settled(ticket))
     }
 
     /// Decides about one need of a principal.
@@ -202,6 +244,23 @@ fn forbidden(login: &Login, need: &Need<'_>) -> Error {
 }
 
 impl Node {
+    /// Continues an answer that has begun, as [`Node::handle`] does: the request counts against the
+    /// quota of its user, but is not refused for it.
+    pub async fn handle_next(&self, principal: &Principal, request: Request) -> Result<Reply> {
+        self.handle_metered(principal, request, Metering::Continuation).await
+    }
+
+    pub(crate) async fn handle_metered(
+        &self,
+        principal: &Principal,
+        request: Request,
+        metering: Metering,
+    ) -> Result<Reply> {
+        let caller = Caller { principal: principal.clone(), elsewhere: Elsewhere::default() };
+        let submitted = self.router.submit(&mut Flow::metered(caller, metering), request);
+        self.router.wait_reply(submitted).await
+    }
+
     /// Decides about an act of an operator. Errors: `Forbidden`, `Unauthenticated`.
     pub fn authorize(&self, principal: &Principal, act: Operate) -> Result<()> {
         self.router.access.check(principal, &act.needs())
@@ -238,6 +297,14 @@ impl Node {
     /// Returns the account of a user.
     pub fn user_account(&self, name: &str) -> Option<UserAccount> {
         self.router.locator.catalog.access.user(name)
+    }
+
+    /// Returns the quota of a user, with what its clients use of this node. `None` in place of the
+    /// use: nothing since the node started, or since the user got its quota.
+    pub fn user_quota(&self, name: &str) -> Option<(UserQuota, Option<UserUse>)> {
+        let access = &self.router.access;
+        let quota = access.catalog.access.quota(name)?;
+        Some((quota, access.meters.used(name, &|ticket| access.is_settled(ticket))))
     }
 
     /// Returns all users with their accounts, in the order of their names.

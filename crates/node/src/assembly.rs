@@ -255,7 +255,7 @@ impl Handles {
             links: self.links.clone(),
         };
         Arc::new(Router {
-            access: Authorizer::new(self.catalog.clone(), started_ms),
+            access: Authorizer::new(self.catalog.clone(), self.groups.clone(), started_ms),
             locator,
             directory: self.directory.clone(),
             directory_caught_up: AtomicBool::new(false),

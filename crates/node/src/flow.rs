@@ -1,6 +1,7 @@
 //! Order of one connection: its requests in flight, and the bucket that it found last.
 
 use crate::groups::{Groups, Local};
+use crate::quotas::{ConnectionPlace, Metering, UserMeter};
 use base::access::Verbs;
 use base::rights::Rights;
 use base::{BucketName, Principal};
@@ -22,6 +23,10 @@ pub struct Flow {
     cached: Option<RecentBucket>,
     /// Rights of its principal, as they were looked up last.
     pub(crate) rights: Option<RecentRights>,
+    /// Part of its requests that counts against the quota of its user.
+    pub(crate) metering: Metering,
+    /// Its place among the connections of its user.
+    pub(crate) place: Option<ConnectionPlace>,
 }
 
 /// Principal of a request, and the ways in which its answer may come.
@@ -38,6 +43,8 @@ pub(crate) struct RecentRights {
     pub rights: Arc<Rights>,
     pub bucket: BucketName,
     pub verbs: Verbs,
+    /// Meter of the user. `None`: it has no quota, or the flow's requests count against none.
+    pub meter: Option<Arc<UserMeter>>,
 }
 
 /// Ways of a request that can't be answered here, or not now.
@@ -67,20 +74,27 @@ struct RecentBucket {
 impl Flow {
     /// Flow of a client whose requests are answered here, whichever node executes them.
     pub fn of(principal: Principal) -> Flow {
-        Flow::internal(Caller { principal, elsewhere: Elsewhere::default() })
+        Flow::metered(Caller { principal, elsewhere: Elsewhere::default() }, Metering::Connection)
     }
 
     /// Flow of a client that looks for the master itself: what this node may not answer is refused
     /// with `not_master` and the master's name (`None` if none is known), and is not passed on.
     pub fn with_redirects(principal: Principal) -> Flow {
         let elsewhere = Elsewhere { named: true, told_of_moves: false };
-        Flow::internal(Caller { principal, elsewhere })
+        Flow::metered(Caller { principal, elsewhere }, Metering::Connection)
     }
 
-    /// Returns the flow of a request that the node itself submits for a caller.
+    /// Returns the flow of a request that the node itself submits for a caller: it was counted
+    /// against quotas where it entered.
     pub(crate) fn internal(caller: Caller) -> Flow {
+        Flow::metered(caller, Metering::None)
+    }
+
+    /// Returns a flow whose requests count against quotas like this.
+    pub(crate) fn metered(caller: Caller, metering: Metering) -> Flow {
         let Caller { principal, elsewhere } = caller;
-        Flow { last: None, elsewhere, principal, cached: None, rights: None }
+        let (last, cached, rights, place) = (None, None, None, None);
+        Flow { last, elsewhere, principal, cached, rights, metering, place }
     }
 
     /// Returns the principal of the requests.
@@ -91,7 +105,7 @@ impl Flow {
     /// Sets the principal of later requests: the client has logged in.
     pub fn set_principal(&mut self, principal: Principal) {
         self.principal = principal;
-        self.rights = None;
+        (self.rights, self.place) = (None, None);
     }
 
     /// Returns the caller of the requests.

@@ -45,6 +45,7 @@ mod member_request;
 mod node_tasks;
 mod peer_links;
 mod process;
+mod quotas;
 mod read;
 mod readiness;
 mod recovery;
@@ -75,6 +76,7 @@ pub use flow::{Elsewhere, Flow};
 pub use hot_keys::{HotKey, KeyAccess};
 pub use location::{BucketPlacement, PlacedMember};
 pub use process::processor_seconds;
+pub use quotas::UserUse;
 pub use recovery::{LogRepair, trust_log};
 pub use replication::comparison::{ComparisonStatus, DifferenceStatus};
 pub use replication::entry_times::EntryStages;
@@ -100,6 +102,7 @@ use checkpoint::Checkpointer;
 use cluster::ClusterAgent;
 use housekeeping::Housekeeper;
 use lifecycle::Lifecycle;
+use quotas::Metering;
 use replication::read::read_at_once;
 use route::Router;
 use status_reader::StatusReader;
@@ -156,7 +159,7 @@ impl Node {
 
     /// One request of a principal from beginning to end: `submit`, then wait.
     pub async fn handle(&self, principal: &Principal, request: Request) -> Result<Reply> {
-        self.router.handle(principal, request).await
+        self.handle_metered(principal, request, Metering::Request).await
     }
 
     /// Returns everything that a health check or a dashboard needs.
@@ -268,7 +271,9 @@ impl Node {
 
     /// All metrics as samples, for `/metrics` and `INFO`.
     pub fn samples(&self) -> Vec<Sample> {
-        self.status.samples()
+        let mut samples = self.status.samples();
+        samples.extend(self.router.access.samples());
+        samples
     }
 
     /// Returns true if the node serves (`/ready`): recovered, every group's master known and

@@ -3,7 +3,7 @@
 use crate::access::Authorizer;
 use crate::answers::Answers;
 use crate::diagnostics::Diagnostics;
-use crate::flow::{Caller, Flow};
+use crate::flow::{Caller, Elsewhere, Flow};
 use crate::group_ref::GroupRef;
 use crate::groups::Local;
 use crate::levels::LevelKeeper;
@@ -57,13 +57,15 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    /// Executes a request: `submit`, then wait for the reply.
+    /// Executes a request of the node itself, or one that continues a caller's, which was counted
+    /// against quotas where it entered: `submit`, then wait for the reply.
     pub(crate) async fn handle(
         self: &Arc<Router>,
         principal: &Principal,
         request: Request,
     ) -> Result<Reply> {
-        let submitted = self.submit(&mut Flow::of(principal.clone()), request);
+        let caller = Caller { principal: principal.clone(), elsewhere: Elsewhere::default() };
+        let submitted = self.submit(&mut Flow::internal(caller), request);
         self.wait_reply(submitted).await
     }
 
@@ -72,9 +74,15 @@ impl Router {
         if self.lifecycle.is_stopping() {
             return SubmitResult::Ready(Err(shutting_down()));
         }
-        if let Err(error) = self.access.admit(flow, &request) {
-            return SubmitResult::Ready(Err(error));
+        match self.access.admit(flow, &request) {
+            Ok(None) => self.submit_admitted(flow, request),
+            Ok(Some(metered)) => metered.follow(self.submit_admitted(flow, request)),
+            Err(error) => SubmitResult::Ready(Err(error)),
         }
+    }
+
+    #[inline]
+    fn submit_admitted(self: &Arc<Router>, flow: &mut Flow, request: Request) -> SubmitResult {
         self.diagnostics.hot_keys.count(&request);
         let evaluated = match &request.call {
             Call::Directory(call) => self.execute_directory_call(flow, &request.bucket, call),

@@ -1,4 +1,5 @@
-//! Counting of rows as an update writes and removes them, and savepoints of an update.
+//! Counting of rows as an update writes and removes them, the bound on a bucket's bytes, and
+//! savepoints of an update.
 //!
 //! Promises: an update of a counted bucket reads at most one row more for each row that it writes,
 //! and none that it has just looked up; one of another bucket reads none more.
@@ -6,7 +7,8 @@
 use super::layout::{self, StoredRow};
 use super::overlay::Overlay;
 use super::pending_entry::Savepoint;
-use base::{BucketId, Result};
+use crate::bucket::Bucket;
+use base::{BucketId, Error, Reason, Result};
 use bytes::Bytes;
 
 /// State of an update to which [`Overlay::undo`] returns.
@@ -59,6 +61,33 @@ impl Overlay<'_> {
         self.count_counted(bucket, value_bytes)
     }
 
+    /// Returns the bytes of a bucket that has a bound on them. `None`: it has none, or is not
+    /// counted completely yet.
+    #[inline]
+    pub(super) fn bounded_bytes(&self, bucket: &Bucket) -> Option<u64> {
+        if bucket.properties.bytes_max == 0 {
+            return None;
+        }
+        self.counts.get(bucket.id).filter(|count| count.is_complete).map(|count| count.bytes)
+    }
+
+    /// Refuses an update that leaves a bucket with more bytes than its bound, and than before.
+    /// Errors: `Quota`.
+    #[inline]
+    pub(super) fn check_bytes_max(&self, bucket: &Bucket, before: Option<u64>) -> Result<()> {
+        let max = bucket.properties.bytes_max;
+        match before.zip(self.bounded_bytes(bucket)) {
+            Some((before, after)) if after > max.max(before) => {
+                let text = format!(
+                    "the bucket may have {max} bytes of keys and values (bytes_max) and has \
+                     {before}; nothing was done: delete keys, or raise `bytes_max`"
+                );
+                Err(Error::new(Reason::Quota, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn count_counted(&mut self, bucket: BucketId, value_bytes: Option<usize>) -> Result<()> {
         let before = match self.counts.known_row(self.scratch) {
             Some(known) => known,
@@ -74,9 +103,8 @@ impl Overlay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::Bucket;
     use crate::budget::Budget;
-    use crate::counts::BucketCounts;
+    use crate::counts::{BucketCount, BucketCounts};
     use crate::evaluate::evaluate;
     use crate::layout::row_key;
     use crate::overlay::StoreSource;
@@ -138,6 +166,67 @@ mod tests {
         };
         evaluate(&mut overlay, &bucket, update).expect("it goes");
         counted_reads.gets.get()
+    }
+
+    #[test]
+    fn update_that_leaves_a_bucket_above_its_bound_is_refused_unless_the_bucket_shrinks() {
+        let properties = Properties { counted: true, bytes_max: 10, ..Properties::default() };
+        let bucket = Bucket::new(COUNTED, GROUP, properties);
+        let trees = MemoryTrees::new(1 << 20);
+        let snapshot = trees.snapshot();
+        let mut open = PendingEntry::new(LogIndex(1), 5, 1, 0, EntryBuffers::default());
+        let mut counts = BucketCounts::default();
+        let empty = BucketCount { is_complete: true, begun: 0, keys: 0, bytes: 0 };
+        counts.set(COUNTED, empty);
+        let mut try_update = |counts: &mut BucketCounts, bucket: &Bucket, update: &Update| {
+            counts.begin_update();
+            let mut overlay = Overlay {
+                group: GROUP,
+                store: StoreSource::Snapshot(&*snapshot),
+                pending: &VecDeque::new(),
+                open: &mut open,
+                budget: Budget::unbounded(),
+                saw_expired: false,
+                counts: &mut *counts,
+                scratch: &mut Vec::new(),
+            };
+            let outcome = evaluate(&mut overlay, bucket, update).map(|_| ());
+            let bytes = counts.get(COUNTED).map(|count| count.bytes);
+            (outcome.map_err(|error| error.reason), bytes.unwrap_or(0))
+        };
+        let set = |key: &'static str, value: &'static str| Update::Set {
+            key: Key::from(key),
+            value: Value::from(value),
+            expiry: Expiry::Default,
+        };
+        let delete = |key| Update::Delete { key: Key::from(key), missing: OnMissing::Fail };
+        let steps = |steps| Update::Sequence { steps, mode: SequenceMode::EachAlone };
+        let full = Err(Reason::Quota);
+        for (update, expected) in [
+            (set("k", "123456789"), (Ok(()), 10)),
+            (set("l", ""), (full, 10)),
+            (Update::Append { key: Key::from("k"), value: Value::from("0") }, (full, 10)),
+            (set("k", "987654321"), (Ok(()), 10)),
+            (steps(vec![set("l", "123"), delete("k")]), (Ok(()), 4)),
+            (steps(vec![set("m", "12345"), set("n", "1")]), (full, 4)),
+            (set("m", "12345"), (Ok(()), 10)),
+        ] {
+            assert_eq!(try_update(&mut counts, &bucket, &update), expected, "{update:?}");
+        }
+        // A bound below what is there: the bucket may shrink, and not grow.
+        let properties = Properties { bytes_max: 5, ..bucket.properties.clone() };
+        let bucket = Bucket::new(COUNTED, GROUP, properties);
+        for (update, expected) in [
+            (set("m", "1234"), (Ok(()), 9)),
+            (set("m", "4321"), (Ok(()), 9)),
+            (set("m", "12345"), (full, 9)),
+            (delete("m"), (Ok(()), 4)),
+        ] {
+            assert_eq!(try_update(&mut counts, &bucket, &update), expected, "{update:?}");
+        }
+        // While the count is not complete, nobody knows how many bytes there are.
+        counts.set(COUNTED, BucketCount { is_complete: false, begun: 0, keys: 1, bytes: 4 });
+        assert_eq!(try_update(&mut counts, &bucket, &set("z", "123456789")), (Ok(()), 14));
     }
 
     #[test]

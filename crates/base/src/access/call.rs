@@ -1,7 +1,8 @@
-//! Calls that change users, roles, tokens and the switch of access. All need `secure`.
+//! Calls that change users, roles, tokens, quotas and the switch of access. All need `secure`.
 
 use super::grant::Grant;
 use super::password::PasswordHash;
+use super::quota::UserQuota;
 use crate::TokenDigest;
 
 /// Change of users, roles, tokens, or of the switch. Each is `Body::Done`.
@@ -84,5 +85,12 @@ pub enum AccessCall {
     RemoveRole {
         /// Name of the role.
         name: String,
+    },
+    /// Sets the quota of a user, in place of the former one. One that bounds nothing removes it.
+    SetQuota {
+        /// Name of the user.
+        user: String,
+        /// Quota of the user.
+        quota: UserQuota,
     },
 }

@@ -1,5 +1,5 @@
-//! Users, roles and rights as values: verbs, scopes, grants, the principal of a request, and the
-//! calls that change them in the directory.
+//! Users, roles and rights as values: verbs, scopes, grants, quotas, the principal of a request,
+//! and the calls that change them in the directory.
 //!
 //! Promises: text and bytes of each have one form; a grant only adds rights, and what is not
 //! granted is denied.
@@ -13,6 +13,7 @@ mod call;
 mod grant;
 mod password;
 mod principal;
+mod quota;
 mod roles;
 mod verbs;
 
@@ -22,5 +23,6 @@ pub use call::AccessCall;
 pub use grant::{Grant, Scope};
 pub use password::{Password, PasswordHash};
 pub use principal::{ListenerRights, Login, Principal};
+pub use quota::UserQuota;
 pub use roles::{BUILT_IN_ROLES, built_in_grants, check_role_name, check_user_name};
 pub use verbs::{Verb, Verbs};

@@ -1,13 +1,14 @@
 //! The table of properties.
 
 use super::{
-    CONSISTENCY, COUNTED, Consistency, DataType, Properties, Property, PropertyShape, SyncPolicy,
+    BYTES_MAX, BYTES_MAX_MOST, CONSISTENCY, COUNTED, Consistency, DataType, Properties, Property,
+    PropertyShape, SyncPolicy,
 };
 use crate::limits::{KEY_BYTES_MAX, REPLICAS_MAX, SIBLINGS_HARD_MAX, TTL_MS_MAX, VALUE_BYTES_MAX};
 use crate::quorum::Quorum;
 
 /// All properties of a bucket; new ones are appended.
-pub const PROPERTIES: [Property; 22] = [
+pub const PROPERTIES: [Property; 23] = [
     Property {
         name: CONSISTENCY,
         doc: "`consistent` (linearizable) or `available` (accepts writes during failures); fixed \
@@ -190,6 +191,14 @@ pub const PROPERTIES: [Property; 22] = [
         get: |p| p.counted.to_string(),
         set: |p, text| parse_flag(text).map(|value| p.counted = value),
     },
+    Property {
+        name: BYTES_MAX,
+        doc: "maximum bytes of all keys and values; needs `counted`; 0: no maximum",
+        consistency: Some(Consistency::Consistent),
+        shape: PropertyShape::Number(0, BYTES_MAX_MOST),
+        get: |p| p.bytes_max.to_string(),
+        set: |p, text| number(text, 0, BYTES_MAX_MOST).map(|n| p.bytes_max = n),
+    },
 ];
 
 type PropertyGetter = fn(&Properties) -> String;
@@ -309,23 +318,6 @@ mod tests {
             with(&Properties::available(), "consistency", "consistent").expect("plain");
         assert_eq!(consistent, Properties::default(), "nothing stays behind");
         assert_eq!(Properties::default().stored_texts().len(), 5, "rows of old stay as they were");
-    }
-
-    #[test]
-    fn counted_is_a_property_of_consistent_buckets_and_stored_only_if_true() {
-        let counted = with(&Properties::default(), "counted", "true").expect("consistent");
-        assert!(counted.counted && !Properties::default().counted);
-        let stored = counted.stored_texts();
-        assert_eq!(stored.last(), Some(&("counted", "true".to_string())));
-        let stored: Vec<_> = stored.into_iter().map(|(name, text)| (name.into(), text)).collect();
-        assert_eq!(Properties::default().with(&stored), Ok(counted.clone()));
-        assert_eq!(with(&counted, "counted", "false"), Ok(Properties::default()));
-        assert!(with(&counted, "counted", "yes").is_err());
-        let refused = with(&Properties::available(), "counted", "true").expect_err("available");
-        assert_eq!(refused.reason, Reason::NotSupported);
-        assert!(refused.text().contains("property of consistent buckets"), "{refused}");
-        let available = with(&counted, "consistency", "available").expect("plain");
-        assert_eq!(available, Properties::available(), "nothing stays behind");
     }
 
     #[test]

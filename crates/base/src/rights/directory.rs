@@ -81,6 +81,7 @@ fn access_needs(call: &AccessCall, visit: &mut NeedVisitor<'_>) -> Result<()> {
         | AccessCall::AddApiToken { digest: _, user: _, label: _, roles: _, lifetime_ms: _ }
         | AccessCall::RevokeApiToken { user: _, label: _ }
         | AccessCall::SetRole { name: _, grants: _ }
-        | AccessCall::RemoveRole { name: _ } => visit(Need::Cluster(Verb::Secure)),
+        | AccessCall::RemoveRole { name: _ }
+        | AccessCall::SetQuota { user: _, quota: _ } => visit(Need::Cluster(Verb::Secure)),
     }
 }

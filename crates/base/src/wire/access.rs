@@ -4,7 +4,7 @@ use super::WireResult;
 use super::fields::{FieldReader, FieldWriter};
 use crate::TokenDigest;
 use crate::access::{
-    AccessCall, Grant, ListenerRights, Login, PasswordHash, Principal, Scope, Verbs,
+    AccessCall, Grant, ListenerRights, Login, PasswordHash, Principal, Scope, UserQuota, Verbs,
 };
 use crate::codec::Malformed;
 use crate::limits::{
@@ -57,6 +57,7 @@ pub(super) fn put_call<W: FieldWriter>(call: &AccessCall, out: &mut W) {
         AccessCall::RemoveRole { name } => {
             out.u8(9).bytes(name.as_bytes());
         }
+        AccessCall::SetQuota { user, quota } => put_quota(quota, out.u8(10).bytes(user.as_bytes())),
     }
 }
 
@@ -94,8 +95,25 @@ pub(super) fn take_call(from: &mut FieldReader<'_>) -> WireResult<AccessCall> {
             grants: from.list((GRANTS_PER_ROLE_MAX, 8), "number of grants", take_grant)?,
         },
         9 => AccessCall::RemoveRole { name: take_name(from)? },
+        10 => AccessCall::SetQuota { user: take_name(from)?, quota: take_quota(from)? },
         _ => return Err(Malformed("kind of access call")),
     })
+}
+
+/// Appends a quota. 0 stands for no bound, which no quota is.
+fn put_quota<W: FieldWriter>(quota: &UserQuota, out: &mut W) {
+    let UserQuota { connections, requests, operations, bytes, burst_ms } = *quota;
+    out.u32(connections.unwrap_or(0)).u32(requests.unwrap_or(0)).u32(operations.unwrap_or(0));
+    out.u64(bytes.unwrap_or(0)).u32(burst_ms);
+}
+
+fn take_quota(from: &mut FieldReader<'_>) -> WireResult<UserQuota> {
+    let mut number = || from.u32("quota").map(|number| Some(number).filter(|it| *it > 0));
+    let (connections, requests, operations) = (number()?, number()?, number()?);
+    let bytes = Some(from.u64("quota")?).filter(|bytes| *bytes > 0);
+    let quota =
+        UserQuota { connections, requests, operations, bytes, burst_ms: from.u32("quota")? };
+    quota.check().map_err(|_| Malformed("quota")).map(|()| quota)
 }
 
 fn put_names<W: FieldWriter>(names: &[String], out: &mut W) {

@@ -69,6 +69,7 @@ fn number(reason: Reason) -> u8 {
         MetadataChanged => 34,
         Starting => 35,
         Unauthenticated => 36,
+        Quota => 37,
     }
 }
 
@@ -112,6 +113,7 @@ fn reason(number: u8) -> Option<Reason> {
         34 => MetadataChanged,
         35 => Starting,
         36 => Unauthenticated,
+        37 => Quota,
         _ => return None,
     })
 }

@@ -19,6 +19,7 @@
 
 mod access;
 mod available;
+mod buckets;
 mod cluster;
 mod digest;
 mod error;

@@ -8,7 +8,7 @@ use api::{
     GroupPlacement, HotKeys, Integer, JoinReply, JoinTokenReply, LevelChange, MasterTransfer,
     Members, MoveRequest, NewApiToken, NewGroup, NewMember, NewPassword, NewToken, NewUser,
     NodeStatus, PartChange, ReloadReply, Replacement, Ring, RingChange, RingEpoch, RingPlan,
-    RingTransfers, RoleGrants, SectionLevels, SlowRequests, Types, UserChange,
+    RingTransfers, RoleGrants, SectionLevels, SlowRequests, Types, UserChange, UserQuota,
 };
 use base::BucketName;
 use hyper::Method;
@@ -121,6 +121,8 @@ requests! {
     /// Revokes an API token of a user.
     revoke_api_token(name: &str, label: &str):
         DELETE user_path(name, &format!("/tokens/{}", encode_name(label))) => ();
+    /// Sets a user's quota.
+    set_quota(name: &str, quota: &UserQuota): PUT user_path(name, "/quota"), quota => ();
     /// Creates a role, or replaces its grants.
     set_role(name: &str, grants: &RoleGrants): PUT role_path(name), grants => ();
     /// Removes a role, which was confirmed.

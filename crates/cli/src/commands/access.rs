@@ -3,6 +3,7 @@
 //! They speak to the local socket in a node's data directory, where its operator always has all
 //! rights, or to the address of `--at`, with a login.
 
+use super::user_quota::{self, QuotaArguments};
 use crate::client::{Address, Client, LoginArguments, TlsArguments};
 use crate::output;
 use crate::settings::units;
@@ -19,7 +20,8 @@ Examples:
   credenza user add ada --role reader --password-stdin < password
   credenza role set web read,write:logs/* list:logs/web/2026-
   credenza access check ada write logs/web         which grant decides
-  credenza user token add ada --label ci --for 30d
+  credenza user token ada --label ci --for 30d
+  credenza user quota ada --operations 1000 --bytes 1MiB
   credenza user remove ada --confirm ada";
 
 /// Longest password on standard input, with its line end.
@@ -183,6 +185,8 @@ enum UserVerb {
         /// Name of the user
         name: String,
     },
+    /// Show or set the quota of a user: what its clients may use of each node
+    Quota(QuotaArguments),
     /// Remove a user with its API tokens
     Remove {
         /// Name of the user
@@ -191,7 +195,7 @@ enum UserVerb {
         #[arg(long, value_name = "NAME")]
         confirm: String,
     },
-    /// List users
+    /// List users, with the use of those that have a quota
     List,
     /// Create an API token of a user, shown once
     Token {
@@ -235,6 +239,10 @@ impl UserCommand {
             }
             UserVerb::Disable { name } => enable(&mut client, address, &name, false).await,
             UserVerb::Enable { name } => enable(&mut client, address, &name, true).await,
+            UserVerb::Quota(quota) => match quota.run(&mut client, address.json).await? {
+                Some(text) => address.done(&text),
+                None => Ok(()),
+            },
             UserVerb::Remove { name, confirm } => {
                 confirm_name(&confirm, &name)?;
                 client.remove_user(&name).await?;
@@ -247,7 +255,9 @@ impl UserCommand {
                 }
                 let line = |user: api::UserReply| {
                     let disabled = if user.enabled { "" } else { "  (disabled)" };
-                    format!("{}  {}{disabled}\n", user.name, user.roles.join(","))
+                    let quota = user.quota.as_ref().map(|_| user_quota::describe(&user));
+                    let quota = quota.map(|quota| format!("  {quota}")).unwrap_or_default();
+                    format!("{}  {}{quota}{disabled}\n", user.name, user.roles.join(","))
                 };
                 output::text(&state.users.into_iter().map(line).collect::<String>())
             }

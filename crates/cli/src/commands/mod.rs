@@ -55,6 +55,7 @@ mod token;
 mod trust_log;
 mod types;
 mod upgrade;
+mod user_quota;
 mod verify;
 mod wait;
 

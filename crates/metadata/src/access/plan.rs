@@ -1,14 +1,15 @@
-//! Changes of users, roles and tokens: what each call changes, under assertions that make it safe.
+//! Changes of users, roles, tokens and quotas: what each call changes, under assertions that make
+//! it safe.
 
 use super::rows::{
-    ACCESS, API_TOKENS, ROLES, SwitchRow, USERS, api_token_key, digest_of, name_of, read_api_token,
-    read_role, read_switch, read_user, role_key, user_key, write_api_token, write_role,
-    write_switch, write_user,
+    ACCESS, API_TOKENS, ROLES, SwitchRow, USERS, api_token_key, digest_of, name_of, quota_key,
+    read_api_token, read_role, read_switch, read_user, role_key, user_key, write_api_token,
+    write_quota, write_role, write_switch, write_user,
 };
 use crate::rows::{assert, set};
 use crate::{CallPlan, Directory};
 use base::access::{
-    ApiTokenAccount, BUILT_IN_ROLES, Grant, PasswordHash, UserAccount, check_role_name,
+    ApiTokenAccount, BUILT_IN_ROLES, Grant, PasswordHash, UserAccount, UserQuota, check_role_name,
     check_user_name,
 };
 use base::limits::{
@@ -54,7 +55,7 @@ impl AccessDraft {
 }
 
 impl Directory {
-    /// Plans a change of users, roles, tokens or of the switch.
+    /// Plans a change of users, roles, tokens, quotas or of the switch.
     pub(crate) fn plan_access(&self, call: &AccessCall) -> Result<CallPlan> {
         let before = self.get(&Bytes::from_static(ACCESS))?;
         let row = before.as_deref().map(read_switch).transpose()?.unwrap_or_default();
@@ -92,6 +93,7 @@ impl Directory {
             AccessCall::RemoveUser { name } => {
                 self.user(name)?;
                 draft.delete(user_key(name));
+                draft.delete(quota_key(name));
                 let of_user = self.api_tokens()?.into_iter().filter(|(_, it)| it.user == *name);
                 of_user.for_each(|(digest, _)| draft.delete(api_token_key(&digest)));
             }
@@ -114,6 +116,7 @@ impl Directory {
             }
             AccessCall::SetRole { name, grants } => self.set_role(&mut draft, name, grants)?,
             AccessCall::RemoveRole { name } => self.remove_role(&mut draft, name)?,
+            AccessCall::SetQuota { user, quota } => self.set_quota(&mut draft, user, quota)?,
         }
         Ok(draft.into_plan())
     }
@@ -225,6 +228,16 @@ impl Directory {
             check_count(self.count_rows(ROLES)?, ROLES_MAX, "roles (roles_max)")?;
         }
         draft.steps.push(set(role_key(name), write_role(grants)));
+        Ok(())
+    }
+
+    fn set_quota(&self, draft: &mut AccessDraft, user: &str, quota: &UserQuota) -> Result<()> {
+        quota.check()?;
+        self.user(user)?;
+        match quota.is_unlimited() {
+            true => draft.delete(quota_key(user)),
+            false => draft.steps.push(set(quota_key(user), write_quota(quota))),
+        }
         Ok(())
     }
 

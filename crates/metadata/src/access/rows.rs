@@ -1,4 +1,4 @@
-//! Rows of users, roles and tokens: their keys and their bytes.
+//! Rows of users, roles, tokens and quotas: their keys and their bytes.
 //!
 //! ```text
 //! n/access             -> on or off, version: raised by every change of these rows
@@ -6,10 +6,12 @@
 //!                         hash of its password, roles
 //! p/<name>             -> the grants of a role
 //! k/<digest, 64 digits> -> user, label, roles that it is narrowed to; expires with its row
+//! q/<name>             -> the quota of a user: a row of its own, so that programs that know no
+//!                         quotas read the user's
 //! ```
 
 use crate::rows::{ROW_VERSION, bad_row, check_version};
-use base::access::{ApiTokenAccount, Grant, PasswordHash, Scope, UserAccount, Verbs};
+use base::access::{ApiTokenAccount, Grant, PasswordHash, Scope, UserAccount, UserQuota, Verbs};
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{
     BUCKET_NAME_BYTES_MAX, GRANTS_PER_ROLE_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, ROLES_PER_USER_MAX,
@@ -25,6 +27,8 @@ pub(crate) const USERS: &[u8] = b"u/";
 pub(crate) const ROLES: &[u8] = b"p/";
 /// Prefix of the API tokens.
 pub(crate) const API_TOKENS: &[u8] = b"k/";
+/// Prefix of the quotas of users.
+pub(crate) const QUOTAS: &[u8] = b"q/";
 
 /// Longest text of a scope: three bytes for each of the prefix.
 const SCOPE_BYTES_MAX: usize = NAME_BYTES_MAX + BUCKET_NAME_BYTES_MAX + 2 + 3 * KEY_BYTES_MAX;
@@ -48,12 +52,16 @@ pub(crate) fn role_key(name: &str) -> Key {
     Bytes::from([ROLES, name.as_bytes()].concat())
 }
 
+pub(crate) fn quota_key(user: &str) -> Key {
+    Bytes::from([QUOTAS, user.as_bytes()].concat())
+}
+
 pub(crate) fn api_token_key(digest: &TokenDigest) -> Key {
     let digits: String = digest.0.iter().map(|byte| format!("{byte:02x}")).collect();
     Bytes::from(format!("k/{digits}"))
 }
 
-/// Returns the name of a user's or a role's key.
+/// Returns the name in the key of a user, a role or a quota.
 pub(crate) fn name_of<'a>(key: &'a [u8], prefix: &[u8]) -> Option<&'a str> {
     std::str::from_utf8(key.strip_prefix(prefix)?).ok()
 }
@@ -143,6 +151,29 @@ pub(crate) fn read_api_token(value: &[u8]) -> Result<ApiTokenAccount> {
     })
 }
 
+/// Writes a quota. 0 stands for no bound, which no quota is.
+pub(crate) fn write_quota(row: &UserQuota) -> Value {
+    let UserQuota { connections, requests, operations, bytes, burst_ms } = *row;
+    let mut row = vec![ROW_VERSION];
+    for number in [connections, requests, operations] {
+        row.put_u32(number.unwrap_or(0));
+    }
+    row.put_u64(bytes.unwrap_or(0));
+    row.put_u32(burst_ms);
+    row.into()
+}
+
+pub(crate) fn read_quota(value: &[u8]) -> Result<UserQuota> {
+    read(value, "quota", |reader| {
+        let mut number = || reader.u32("quota").map(|number| Some(number).filter(|it| *it > 0));
+        let (connections, requests, operations) = (number()?, number()?, number()?);
+        let bytes = Some(reader.u64("quota")?).filter(|bytes| *bytes > 0);
+        let burst_ms = reader.u32("quota")?;
+        let quota = UserQuota { connections, requests, operations, bytes, burst_ms };
+        quota.check().map_err(|_| Malformed("quota")).map(|()| quota)
+    })
+}
+
 /// Reads a row from its version to its end.
 fn read<T>(
     value: &[u8],
@@ -205,6 +236,13 @@ mod tests {
         };
         let token =
             ApiTokenAccount { user: "ada".into(), label: "ci".into(), roles: roles.clone() };
+        let quota = UserQuota {
+            connections: Some(10),
+            requests: Some(64),
+            operations: None,
+            bytes: Some(1 << 20),
+            burst_ms: 2_000,
+        };
         let grants = ["read,list:logs/*", "write:logs/web/a%00", "watch:cluster"]
             .map(|text| Grant::parse(text).expect("a grant"));
         vec![
@@ -213,6 +251,7 @@ mod tests {
             (user_key("bob"), write_user(&user(false, None))),
             (role_key("web"), write_role(&grants)),
             (api_token_key(&TokenDigest([7; 32])), write_api_token(&token)),
+            (quota_key("ada"), write_quota(&quota)),
         ]
     }
 
@@ -235,6 +274,7 @@ mod tests {
                 b'n' => read_switch(value).map(write_switch),
                 b'u' => read_user(value).map(|row| write_user(&row)),
                 b'p' => read_role(value).map(|row| write_role(&row)),
+                b'q' => read_quota(value).map(|row| write_quota(&row)),
                 _ => read_api_token(value).map(|row| write_api_token(&row)),
             };
             assert_eq!(reencoded(&value).as_ref(), Ok(&value), "{key:?}");

@@ -1,20 +1,20 @@
-//! Compiled copy of the access rows: users, roles and tokens as this node has applied them.
+//! Compiled copy of the access rows: users, roles, tokens and quotas as this node has applied them.
 //!
 //! Reads of whether access is on, and of the version, take no lock. The rights of a login are
 //! compiled at its first request behind a change, and kept until the next change.
 
 use super::rows::{
-    self, ACCESS, API_TOKENS, ROLES, SwitchRow, USERS, read_api_token, read_role, read_switch,
-    read_user,
+    self, ACCESS, API_TOKENS, QUOTAS, ROLES, SwitchRow, USERS, read_api_token, read_quota,
+    read_role, read_switch, read_user,
 };
-use base::access::{ApiTokenAccount, Grant, Login, UserAccount, built_in_grants};
+use base::access::{ApiTokenAccount, Grant, Login, UserAccount, UserQuota, built_in_grants};
 use base::rights::Rights;
 use base::{Error, Reason, Result, TokenDigest, Value};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-/// Users, roles and tokens of a cluster.
+/// Users, roles, tokens and quotas of a cluster.
 #[derive(Default)]
 pub struct AccessTable {
     is_on: AtomicBool,
@@ -29,6 +29,7 @@ struct AccessRows {
     users: BTreeMap<String, UserAccount>,
     roles: BTreeMap<String, Vec<Grant>>,
     tokens: BTreeMap<TokenDigest, ApiTokenAccount>,
+    quotas: BTreeMap<String, UserQuota>,
     /// Rights of logins since the last change.
     compiled: BTreeMap<(String, Option<TokenDigest>), Arc<Rights>>,
 }
@@ -69,11 +70,15 @@ impl AccessTable {
         } else if let Some(name) = rows::name_of(key, ROLES) {
             let row = keep_error(value.map(|value| read_role(value)), &mut outcome);
             replace(&mut rows.roles, name.to_string(), row);
+        } else if let Some(name) = rows::name_of(key, QUOTAS) {
+            let row = keep_error(value.map(|value| read_quota(value)), &mut outcome);
+            replace(&mut rows.quotas, name.to_string(), row);
         } else if let Some(digest) = rows::digest_of(key) {
             let row = keep_error(value.map(|value| read_api_token(value)), &mut outcome);
             replace(&mut rows.tokens, digest, row);
         } else {
-            return Ok([USERS, ROLES, API_TOKENS].iter().any(|prefix| key.starts_with(prefix)));
+            let prefixes = [USERS, ROLES, API_TOKENS, QUOTAS];
+            return Ok(prefixes.iter().any(|prefix| key.starts_with(prefix)));
         }
         rows.compiled.clear();
         self.changes.fetch_add(1, Ordering::AcqRel);
@@ -83,6 +88,11 @@ impl AccessTable {
     /// Returns a user's row.
     pub fn user(&self, name: &str) -> Option<UserAccount> {
         self.read().users.get(name).cloned()
+    }
+
+    /// Returns the quota of a user. `None`: it has none.
+    pub fn quota(&self, user: &str) -> Option<UserQuota> {
+        self.read().quotas.get(user).copied()
     }
 
     /// Returns the row of an API token.
@@ -198,7 +208,8 @@ fn replace<K: Ord, T>(rows: &mut BTreeMap<K, T>, key: K, row: Option<T>) {
 #[cfg(test)]
 mod tests {
     use super::rows::{
-        api_token_key, role_key, user_key, write_api_token, write_role, write_switch, write_user,
+        api_token_key, quota_key, role_key, user_key, write_api_token, write_quota, write_role,
+        write_switch, write_user,
     };
     use super::*;
     use base::BucketName;
@@ -303,6 +314,24 @@ mod tests {
         set_token("ada", Vec::new());
         assert_eq!(table.apply(&api_token_key(&DIGEST), None), Ok(true));
         assert_eq!(verbs(&table, &by_token), None, "it has expired");
+    }
+
+    #[test]
+    fn quota_is_that_of_its_last_row_and_no_other_row_depends_on_it() {
+        let table = table();
+        let quota = UserQuota { operations: Some(5), ..UserQuota::default() };
+        let changes = table.changes();
+        assert_eq!(table.quota("ada"), None);
+        assert_eq!(table.apply(&quota_key("ada"), Some(&write_quota(&quota))), Ok(true));
+        assert_eq!((table.quota("ada"), table.quota("bob")), (Some(quota), None));
+        assert!(table.changes() > changes, "connections look it up again");
+        let bad = Value::from_static(b"no row");
+        assert!(table.apply(&quota_key("ada"), Some(&bad)).is_err());
+        assert_eq!(table.quota("ada"), None);
+        assert!(verbs(&table, &login(1, None)).is_some(), "the user's row is another one");
+        assert_eq!(table.apply(&quota_key("ada"), Some(&write_quota(&quota))), Ok(true));
+        assert_eq!(table.apply(&quota_key("ada"), None), Ok(true));
+        assert_eq!(table.quota("ada"), None);
     }
 
     #[test]

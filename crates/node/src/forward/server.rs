@@ -2,7 +2,7 @@
 
 use super::message::{self, BYTES_MAX};
 use crate::answers::Answers;
-use crate::flow::Flow;
+use crate::flow::{Caller, Elsewhere, Flow};
 use crate::route::Router;
 use base::wire::{answer_bytes, may_change, write_answer_to};
 use base::{
@@ -60,7 +60,8 @@ fn answer_from_memory(router: &Arc<Router>, call: &IncomingCall) -> Option<Bytes
         return None;
     }
     // What is refused takes the usual way, and is refused there.
-    let mut flow = Flow::of(principal_of(router, principal).ok()?);
+    let principal = principal_of(router, principal).ok()?;
+    let mut flow = Flow::internal(Caller { principal, elsewhere: Elsewhere::default() });
     router.access.admit(&mut flow, &request).ok()?;
     let answer = router.get_in_memory(&request.bucket, call.group, key)?;
     if answer_bytes(&answer) > AT_ONCE_BYTES_MAX {

@@ -27,17 +27,17 @@ fn hash() -> PasswordHash {
     PasswordHash::parse(&text).expect("it has the form")
 }
 
-async fn change(node: &Node, call: AccessCall) -> Result<()> {
+pub(crate) async fn change(node: &Node, call: AccessCall) -> Result<()> {
     let call = Call::Directory(DirectoryCall::Access(call));
     node.handle(&Principal::Node, request(call)).await.map(|_| ())
 }
 
-fn user(name: &str, roles: &[&str]) -> AccessCall {
+pub(super) fn user(name: &str, roles: &[&str]) -> AccessCall {
     let roles = roles.iter().map(|role| String::from(*role)).collect();
     AccessCall::AddUser { name: name.into(), password: Some(hash()), roles }
 }
 
-fn role(name: &str, grants: &[&str]) -> AccessCall {
+pub(crate) fn role(name: &str, grants: &[&str]) -> AccessCall {
     let grants = grants.iter().map(|text| Grant::parse(text).expect("a grant")).collect();
     AccessCall::SetRole { name: name.into(), grants }
 }
@@ -48,7 +48,7 @@ fn token(user: &str, role: &str, lifetime_ms: Option<u64>) -> AccessCall {
     AccessCall::AddApiToken { digest, user: user.into(), label, roles, lifetime_ms }
 }
 
-fn principal(node: &Node, user: &str) -> Principal {
+pub(super) fn principal(node: &Node, user: &str) -> Principal {
     let since = node.user_account(user).expect("a user").since;
     let login = Login { user: user.into(), since, token: None };
     Principal::User(Arc::new(login), ListenerRights::default())

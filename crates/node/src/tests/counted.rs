@@ -192,6 +192,33 @@ async fn sequence_over_the_row_budget_of_a_counted_bucket_changes_nothing() {
     node.stop().await.expect("it stops");
 }
 
+#[tokio::test]
+async fn write_beyond_bytes_max_is_refused_and_deletes_pass() {
+    let place = Place::new();
+    let node = place.start().await;
+    let bytes_max = |max: u64| vec![("bytes_max".to_string(), max.to_string())];
+    let alter = async |changes| directory(&node, "b", DirectoryCall::AlterBucket(changes)).await;
+    let make = DirectoryCall::CreateBucket([counted(true), bytes_max(10)].concat());
+    directory(&node, "b", make).await.expect("made");
+    assert_eq!(complete(&node, "b").await, (0, 0));
+    update(&node, "b", set("k", "123456789")).await.expect("as many as may be");
+    for beyond in [set("l", ""), Update::Append { key: bytes("k"), value: bytes("0") }] {
+        assert_eq!(reason(update(&node, "b", beyond).await), Reason::Quota);
+    }
+    let both = steps(vec![set("l", "12"), delete("k")], SequenceMode::AllOrNothing);
+    update(&node, "b", both).await.expect("it deletes more than it writes");
+    assert_eq!(complete(&node, "b").await, (1, 3));
+    alter(bytes_max(2)).await.expect("altered");
+    assert_eq!(reason(update(&node, "b", set("l", "123")).await), Reason::Quota);
+    update(&node, "b", set("l", "21")).await.expect("it does not grow");
+    update(&node, "b", delete("l")).await.expect("deletes pass");
+    assert_eq!(reason(alter(counted(false)).await), Reason::Malformed, "it would bound nothing");
+    alter(bytes_max(0)).await.expect("altered");
+    update(&node, "b", set("l", "123")).await.expect("there is no bound");
+    assert_eq!(complete(&node, "b").await, scanned(&node, "b").await);
+    node.stop().await.expect("it stops");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_of_a_cluster_are_the_same_at_every_node_and_under_a_new_master() {
     let mut cluster = Cluster::new(3).await;

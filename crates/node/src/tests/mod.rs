@@ -33,6 +33,7 @@ mod overload;
 mod preferred;
 mod pressed;
 mod quorums;
+mod quotas;
 mod recover;
 mod remembered;
 mod runs;

@@ -37,7 +37,12 @@ pub fn evaluate_with_budget(
     update: &Update,
     budget: Budget,
 ) -> Result<Outcome> {
-    within_budget(overlay, budget, |overlay| step(overlay, bucket, update))
+    within_budget(overlay, budget, |overlay| {
+        let before = overlay.bounded_bytes(bucket);
+        let outcome = step(overlay, bucket, update)?;
+        // Of the update as a whole: one that deletes more than it writes passes in a full bucket.
+        overlay.check_bytes_max(bucket, before).map(|()| outcome)
+    })
 }
 
 /// Evaluates a set with the bucket's default expiry, like the update of that kind.

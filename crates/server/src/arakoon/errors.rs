@@ -209,6 +209,7 @@ impl From<&Error> for ArakoonRefusal {
             | Reason::MetadataChanged
             | Reason::StartFailed
             | Reason::InUse
+            | Reason::Quota
             | Reason::ReadQuorumUnmet => ArakoonRefusal::unknown_failure(sentence()),
             Reason::Corrupt | Reason::StoreFailed => {
                 ArakoonRefusal::new(UNKNOWN_FAILURE, sentence(), AfterAnswer::Close)

@@ -26,6 +26,7 @@ pub enum StatusCode {
     UnsupportedMediaType,
     ExpectationFailed,
     Misdirected,
+    TooManyRequests,
     HeadersTooLarge,
     InternalError,
     NotImplemented,
@@ -60,6 +61,7 @@ impl StatusCode {
             StatusCode::UnsupportedMediaType => (415, "Unsupported Media Type"),
             StatusCode::ExpectationFailed => (417, "Expectation Failed"),
             StatusCode::Misdirected => (421, "Misdirected Request"),
+            StatusCode::TooManyRequests => (429, "Too Many Requests"),
             StatusCode::HeadersTooLarge => (431, "Request Header Fields Too Large"),
             StatusCode::InternalError => (500, "Internal Server Error"),
             StatusCode::NotImplemented => (501, "Not Implemented"),
@@ -206,7 +208,7 @@ impl HttpAnswer {
         if self.status == StatusCode::Unauthorized {
             out.extend_from_slice(CHALLENGES);
         }
-        if self.status == StatusCode::Unavailable {
+        if matches!(self.status, StatusCode::Unavailable | StatusCode::TooManyRequests) {
             out.extend_from_slice(b"retry-after: 1\r\n");
         }
         if !encode_options.keep_alive {

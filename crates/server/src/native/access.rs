@@ -1,4 +1,5 @@
-//! Users, roles and the switch of access: their routes, and the carrying out of their requests.
+//! Users, roles, quotas and the switch of access: their routes, and the carrying out of their
+//! requests.
 
 use super::confirmation;
 use super::errors::{self, malformed};
@@ -9,7 +10,10 @@ use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName, cluster};
 use super::target::RequestTarget;
 use crate::http::{AnswerContent, HttpAnswer, Method, StatusCode};
 use crate::shared::Shared;
-use base::access::{ApiToken, BUILT_IN_ROLES, Grant, Password, Scope, Verb, built_in_grants};
+use base::access::{
+    ApiToken, ApiTokenAccount, BUILT_IN_ROLES, Grant, Password, Scope, UserQuota, Verb,
+    built_in_grants,
+};
 use base::rights::{KeySet, Need};
 use base::{AccessCall, BucketName, Call, DirectoryCall, Principal, Request, Result};
 use base64::Engine;
@@ -22,8 +26,8 @@ const ROLE: &str = "/v1/access/roles/{name}";
 /// Number of random bytes of a password that a node makes up.
 const RANDOM_PASSWORD_BYTES: usize = 18;
 
-/// Routes about users, roles and the switch of access.
-pub static ROUTES: [HttpRoute; 12] = [
+/// Routes about users, roles, quotas and the switch of access.
+pub static ROUTES: [HttpRoute; 13] = [
     cluster(
         (RouteName::ShowAccess, Method::Get, ACCESS),
         (RequestBody::Nothing, ResponseBody::Json("AccessState")),
@@ -84,6 +88,11 @@ pub static ROUTES: [HttpRoute; 12] = [
         (RequestBody::Nothing, ResponseBody::Nothing),
         "Removes a role that no user has.",
     )),
+    cluster(
+        (RouteName::SetQuota, Method::Put, "/v1/access/users/{name}/quota"),
+        (RequestBody::Json("UserQuota"), ResponseBody::Nothing),
+        "Sets a user's quota, in place of the former one; without any bound it is removed.",
+    ),
 ];
 
 /// Returns a route whose requests may have to be confirmed.
@@ -160,8 +169,52 @@ pub fn parse(target: &mut RequestTarget, body: &[u8]) -> Result<Option<AccessReq
             AccessRequest::Change(AccessCall::SetRole { name: name(), grants })
         }
         RouteName::RemoveRole => AccessRequest::Change(AccessCall::RemoveRole { name: name() }),
+        RouteName::SetQuota => {
+            let quota = parse_quota(&read_plain(body)?)?;
+            AccessRequest::Change(AccessCall::SetQuota { user: name(), quota })
+        }
         _ => return Ok(None),
     }))
+}
+
+fn parse_quota(quota: &api::UserQuota) -> Result<UserQuota> {
+    let small = |number: Option<api::Integer>| match number {
+        Some(number) => u32::try_from(number.0).map(Some).map_err(|_| {
+            let text = format!("{} is too large for a quota: at most {}", number.0, u32::MAX);
+            malformed(text)
+        }),
+        None => Ok(None),
+    };
+    let quota = UserQuota {
+        connections: small(quota.connections)?,
+        requests: small(quota.requests)?,
+        operations: small(quota.operations)?,
+        bytes: quota.bytes.map(|bytes| bytes.0),
+        burst_ms: small(quota.burst_ms)?.unwrap_or(UserQuota::BURST_MS_DEFAULT),
+    };
+    quota.check().map(|()| quota)
+}
+
+/// Returns a quota and its use as their JSON.
+fn quota_reply(
+    (quota, used): (UserQuota, Option<node::UserUse>),
+) -> (api::UserQuota, Option<api::UserUse>) {
+    let small = |number: Option<u32>| number.map(|number| api::Integer(number.into()));
+    let quota = api::UserQuota {
+        connections: small(quota.connections),
+        requests: small(quota.requests),
+        operations: small(quota.operations),
+        bytes: quota.bytes.map(api::Integer),
+        burst_ms: small(Some(quota.burst_ms)),
+    };
+    let used = used.map(|used| api::UserUse {
+        connections: api::Integer(used.connections),
+        requests: api::Integer(used.requests),
+        operations: api::Integer(used.operations),
+        bytes: api::Integer(used.bytes),
+        refused: api::Integer(used.refused),
+    });
+    (quota, used)
 }
 
 fn parse_password(password: Option<String>) -> Result<Option<Password>> {
@@ -235,17 +288,20 @@ async fn change(shared: &Shared, principal: &Principal, call: AccessCall) -> Res
 
 fn state(shared: &Shared) -> api::AccessState {
     let node = &shared.node;
-    let user = |(name, account): (String, base::access::UserAccount)| api::UserReply {
-        tokens: node
-            .api_tokens_of(&name)
-            .into_iter()
-            .map(|token| api::TokenReply { label: token.label, roles: token.roles })
-            .collect(),
-        name,
-        enabled: account.is_enabled,
-        certificates: account.certificates,
-        password: account.password.is_some(),
-        roles: account.roles,
+    let user = |(name, account): (String, base::access::UserAccount)| {
+        let token =
+            |token: ApiTokenAccount| api::TokenReply { label: token.label, roles: token.roles };
+        let (quota, used) = node.user_quota(&name).map(quota_reply).unzip();
+        api::UserReply {
+            tokens: node.api_tokens_of(&name).into_iter().map(token).collect(),
+            name,
+            enabled: account.is_enabled,
+            certificates: account.certificates,
+            password: account.password.is_some(),
+            roles: account.roles,
+            quota,
+            used: used.flatten(),
+        }
     };
     let texts = |grants: &[Grant]| grants.iter().map(Grant::to_string).collect();
     let built_in = BUILT_IN_ROLES.into_iter().map(|name| api::RoleReply {

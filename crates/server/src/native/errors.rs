@@ -36,6 +36,7 @@ pub fn status(reason: Reason) -> StatusCode {
         | Reason::StartFailed
         | Reason::InUse
         | Reason::ReadQuorumUnmet => StatusCode::Unavailable,
+        Reason::Quota => StatusCode::TooManyRequests,
         Reason::NoLongerMaster
         | Reason::DeadlinePassed
         | Reason::WriteQuorumUnmet

@@ -28,9 +28,9 @@ const DESCRIPTION: &str = "Keys and values are arbitrary bytes. They are percent
                            have been applied, read before retrying; `corrupt`: data is damaged, \
                            call the operator.";
 
-/// Error statuses that every route may return: a bad request, a foreign `host`, unavailability, an
-/// unknown outcome, corruption.
-const ERRORS_EVERYWHERE: [u16; 10] = [400, 401, 403, 408, 414, 421, 431, 500, 503, 504];
+/// Error statuses that every route may return: a bad request, a foreign `host`, a quota,
+/// unavailability, an unknown outcome, corruption.
+const ERRORS_EVERYWHERE: [u16; 11] = [400, 401, 403, 408, 414, 421, 429, 431, 500, 503, 504];
 
 fn build(sections: &[String]) -> Value {
     let mut paths = Map::new();
@@ -265,6 +265,7 @@ fn error_description(status: u16) -> &'static str {
         415 => "The body has an unsupported content-type.",
         417 => "Unsupported expect header.",
         421 => "The name in the `host` header is not an allowed host.",
+        429 => "A quota of the user is used up: nothing was changed; retry.",
         431 => "The headers are too large.",
         500 => "Damaged data or an internal error; call the operator.",
         503 => "Unavailable: nothing was changed; retry.",

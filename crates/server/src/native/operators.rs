@@ -120,7 +120,7 @@ fn document(shared: &Shared) -> Bytes {
 pub fn verdict(answer: &HttpAnswer) -> Verdict {
     match answer.status.code() {
         ..400 => Verdict::Success,
-        503 => Verdict::Failed(Kind::Unavailable),
+        429 | 503 => Verdict::Failed(Kind::Unavailable),
         500 => Verdict::Failed(Kind::Corrupt),
         _ => Verdict::Failed(Kind::Invalid),
     }

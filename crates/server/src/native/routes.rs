@@ -64,6 +64,7 @@ pub enum RouteName {
     RevokeApiToken,
     SetRole,
     RemoveRole,
+    SetQuota,
     SetPart,
     PlaceGroup,
     SetQuorum,
@@ -139,7 +140,7 @@ impl RequestBody {
                 "Properties" | "NewBucket" | "MoveTo" | "LogLevels" | "Target" | "NewMember"
                 | "ChangedMember" | "SetPart" | "DesiredMembers" | "DesiredQuorum" | "Transfer"
                 | "RingChange" | "RaiseLevel" | "AccessSwitch" | "AccessQuestion" | "NewUser"
-                | "UserChange" | "NewPassword" | "NewApiToken" | "RoleGrants",
+                | "UserChange" | "NewPassword" | "NewApiToken" | "RoleGrants" | "UserQuota",
             ) => HTTP_SMALL_BODY_BYTES_MAX,
             RequestBody::MaybeJson(_) => HTTP_SMALL_BODY_BYTES_MAX,
             RequestBody::Json(_) => FRAME_BYTES_MAX,

@@ -52,8 +52,14 @@ pub async fn rows(
     let (mut out, mut head_is_written, encode_options) = (Vec::new(), false, origin.encode_options);
     let mut page_budget = BufferBudget::default();
     loop {
-        let reading =
-            shared.node.handle(connection.flow.principal(), page_request(&request, &range));
+        let (principal, page) = (connection.flow.principal(), page_request(&request, &range));
+        // A quota must not break off an answer: its debt delays the next request instead.
+        let reading = async {
+            match head_is_written {
+                false => shared.node.handle(principal, page).await,
+                true => shared.node.handle_next(principal, page).await,
+            }
+        };
         let reply = origin.stages.measure(WaitStage::Reply, reading).await;
         let page = match reply {
             Ok(base::Reply { index, body: Body::Page(page), .. }) => {

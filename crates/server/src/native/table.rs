@@ -14,6 +14,7 @@ use crate::http::Method;
 const KEY: &str = "/v1/buckets/{type}/{bucket}/keys/{key}";
 const BUCKET: &str = "/v1/buckets/{type}/{bucket}";
 const TYPE: &str = "/v1/types/{type}";
+const SESSION: &str = "/v1/sessions/{type}/{bucket}/{id}";
 const MEMBERS: &str = "/v1/cluster/members";
 const MEMBER: &str = "/v1/cluster/members/{name}";
 const RANGE: &[Parameter] =
@@ -312,12 +313,7 @@ static ROUTES: [HttpRoute; 76] = [
     HttpRoute {
         errors: &[404],
         operation: Operation::Session,
-        ..route(
-            Name::CloseSession,
-            Method::Delete,
-            "/v1/sessions/{type}/{bucket}/{id}",
-            "Closes a session.",
-        )
+        ..route(Name::CloseSession, Method::Delete, SESSION, "Closes a session.")
     },
     checkpoints::CREATE,
     checkpoints::LIST,

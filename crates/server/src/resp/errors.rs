@@ -89,6 +89,7 @@ pub fn code(reason: Reason) -> &'static str {
         Reason::MetadataChanged => "TRYAGAIN",
         Reason::StartFailed => "STARTFAILED",
         Reason::InUse => "INUSE",
+        Reason::Quota => "QUOTA",
         Reason::NoLongerMaster => "UNKNOWN",
         Reason::DeadlinePassed => "UNKNOWN",
         Reason::InDoubt => "UNKNOWN",

@@ -63,6 +63,7 @@ impl RiakResponse {
             412 => "Precondition Failed",
             413 => "Content Too Large",
             415 => "Unsupported Media Type",
+            429 => "Too Many Requests",
             501 => "Not Implemented",
             503 => "Service Unavailable",
             408 => "Request Timeout",

@@ -38,6 +38,7 @@ fn render(error: &Error) -> RiakResponse {
         AssertionFailed | AlreadyExists => RiakResponse::text(412, ""),
         Changed | Siblings => RiakResponse::text(409, error_line(error)),
         TooManySiblings => RiakResponse::text(503, error_line(error)),
+        Quota => RiakResponse::text(429, error_line(error)).with_header("Retry-After", "1"),
         Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | StaleReplica | Starting
         | ShuttingDown | NotBootstrapped | Moved | MetadataChanged | ReadQuorumUnmet
         | StartFailed | InUse | WriteQuorumUnmet | NoLongerMaster | InDoubt => {

@@ -121,6 +121,7 @@ pub(super) fn verdict(status: u16) -> Verdict {
         0..400 => Verdict::Success,
         401 | 403 => Verdict::Failed(Kind::Denied),
         404 | 409 | 412 => Verdict::Failed(Kind::Conflict),
+        429 => Verdict::Failed(Kind::Unavailable),
         400..500 | 501 => Verdict::Failed(Kind::Invalid),
         500 => Verdict::Failed(Kind::Corrupt),
         504 => Verdict::Failed(Kind::Unknown),

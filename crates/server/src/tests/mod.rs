@@ -10,6 +10,7 @@ mod health;
 mod hot;
 mod memory;
 mod operators;
+mod quotas;
 mod slow;
 pub mod test_server;
 mod tls_listeners;

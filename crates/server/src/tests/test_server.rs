@@ -1,7 +1,7 @@
 //! Test server: a real node behind real front-ends on loopback.
 
 use crate::{FrontEnds, ServerSettings};
-use base::access::{ApiToken, Grant, Password};
+use base::access::{ApiToken, Grant, Password, PasswordHash, UserQuota};
 use base::{AccessCall, BucketName, Call, DirectoryCall, Reply, Request};
 use node::{Node, NodeSettings, SlowEntry, SlowRequest};
 use std::io::{Read, Write};
@@ -120,16 +120,27 @@ impl TestServer {
 
     /// Turns access on, and creates a user with this password and a role with one grant.
     pub fn turn_access_on(&self, user: &str, password: &str, grant: &str) {
-        let logins = &self.front_ends.as_ref().expect("they are open").shared().logins;
-        let hash = |password: &str| {
-            let password = Password::new(password.as_bytes()).expect("a password");
-            self.runtime.block_on(logins.hash(&password)).expect("hashed")
-        };
         let (role, grants) = ("tried", vec![Grant::parse(grant).expect("a grant")]);
         self.change_access(AccessCall::SetRole { name: role.into(), grants });
-        let (name, password) = (user.into(), Some(hash(password)));
+        self.add_user(user, password, role);
+        self.change_access(AccessCall::Init { password: self.hash("unknown to clients") });
+    }
+
+    fn hash(&self, password: &str) -> PasswordHash {
+        let logins = &self.front_ends.as_ref().expect("they are open").shared().logins;
+        let password = Password::new(password.as_bytes()).expect("a password");
+        self.runtime.block_on(logins.hash(&password)).expect("hashed")
+    }
+
+    /// Creates a user with this password and role.
+    pub fn add_user(&self, user: &str, password: &str, role: &str) {
+        let (name, password) = (user.into(), Some(self.hash(password)));
         self.change_access(AccessCall::AddUser { name, password, roles: vec![role.into()] });
-        self.change_access(AccessCall::Init { password: hash("unknown to clients") });
+    }
+
+    /// Sets the quota of a user.
+    pub fn set_quota(&self, user: &str, quota: UserQuota) {
+        self.change_access(AccessCall::SetQuota { user: user.into(), quota });
     }
 
     /// Creates an API token of a user, with all its roles.

@@ -22,6 +22,7 @@ How a refusal is told, before anything is written to the log:
 | `too_large` | 413 (414 the request line, 431 the headers) | `-ERR ...` with the limit | 26 |
 | `too_many` | 503 with `retry-after` | `-TOOMANY ...`; connections `-ERR max ...` | ff; fe |
 | `overloaded` | 503 with `retry-after` | `-OVERLOADED ...` | ff |
+| `quota` | 429 with `retry-after` | `-QUOTA ...` | ff |
 | a time has passed | 408, then closed | closed | closed |
 
 The last column names the tests that try a limit at its edge (one below where that could differ, at,

@@ -28,6 +28,7 @@ const SLOW: &[&str] = &["slow_clients_are_closed_at_timeouts_and_normal_clients_
 const TOKENS: &[&str] = &["weak_or_malformed_join_token_is_rejected"];
 const USERS: Coverage = By(&["invalid_changes_of_users_roles_and_tokens_are_refused"]);
 const USER_COUNTS: Coverage = By(&["counts_of_users_roles_and_tokens_are_bounded_exactly"]);
+const QUOTAS: Coverage = By(&["quota_of_zero_or_beyond_its_limits_is_refused"]);
 const UNDECIDED: &str = "update_beyond_undecided_count_limit_is_refused";
 const BYTES: &str = "update_beyond_undecided_bytes_limit_is_refused";
 const CURSORS: Coverage = By(&["cursor_table_evicts_oldest_beyond_entry_and_byte_limits"]);
@@ -101,6 +102,8 @@ const LIMITS: &[(&str, Coverage)] = &[
     ("ROLES_PER_USER_MAX", USERS),
     ("API_TOKENS_MAX", USER_COUNTS),
     ("API_TOKEN_MS_MAX", USERS),
+    ("QUOTA_BYTES_MAX", QUOTAS),
+    ("QUOTA_BURST_MS_MAX", QUOTAS),
     (
         "MENDED_VALUES_MAX",
         Not("a member's own, no client reaches it: what lost more comes back as another node"),

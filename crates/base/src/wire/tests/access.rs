@@ -2,7 +2,8 @@
 
 use super::examples::ExampleData;
 use crate::access::{
-    AccessCall, Grant, ListenerRights, Login, PasswordHash, Principal, Scope, Verb, Verbs,
+    AccessCall, Grant, ListenerRights, Login, PasswordHash, Principal, Scope, UserQuota, Verb,
+    Verbs,
 };
 use crate::{BucketName, Call, DirectoryCall, TokenDigest};
 use bytes::Bytes;
@@ -60,6 +61,33 @@ pub fn calls(data: &ExampleData) -> Vec<Call> {
     ]
     .map(|call| Call::Directory(DirectoryCall::Access(call)))
     .into()
+}
+
+/// Calls that were added with quotas.
+pub fn quota_calls() -> Vec<Call> {
+    let user = || String::from("ada");
+    let (connections, requests, operations) = (Some(10), Some(64), Some(1_000));
+    let bytes = Some(1 << 20);
+    let all = UserQuota { connections, requests, operations, bytes, burst_ms: 2_000 };
+    [
+        AccessCall::SetQuota { user: user(), quota: all },
+        AccessCall::SetQuota { user: user(), quota: UserQuota::default() },
+    ]
+    .map(|call| Call::Directory(DirectoryCall::Access(call)))
+    .into()
+}
+
+#[test]
+fn quota_that_no_row_may_hold_is_malformed() {
+    let [call, _] = quota_calls().try_into().expect("two");
+    let request = super::request(call);
+    let mut bytes = Vec::new();
+    request.write(&mut bytes);
+    assert_eq!(crate::Request::read(&bytes.clone().into()), Ok(request));
+    // The burst stands last.
+    let burst = bytes.len() - 4;
+    bytes[burst..].fill(0);
+    assert!(crate::Request::read(&bytes.into()).is_err());
 }
 
 fn principals() -> [(&'static str, Principal); 5] {

@@ -28,12 +28,53 @@ pub fn bodies(data: &ExampleData) -> Vec<Body> {
     ]
 }
 
+/// Descriptions of buckets and types with a bound on their bytes.
+pub fn bounded_bodies(data: &ExampleData) -> Vec<Body> {
+    let bound = |properties: &mut Properties| {
+        if properties.counted {
+            properties.bytes_max = data.numbers[0].clamp(1, 1 << 53);
+        }
+    };
+    let mut bodies = bodies(data);
+    bodies.remove(0);
+    for body in &mut bodies {
+        match body {
+            Body::Buckets(all) => all.iter_mut().for_each(|bucket| bound(&mut bucket.properties)),
+            Body::Types(all) => all.iter_mut().for_each(|(_, properties)| bound(properties)),
+            _ => {}
+        }
+    }
+    bodies
+}
+
+#[test]
+fn bounded_format_without_a_bound_or_a_count_is_malformed() {
+    for body in bounded_bodies(&golden_data()) {
+        let is_types = matches!(body, Body::Types(_));
+        let bytes = reply_bytes(&Reply::new(LogIndex(1), body)).to_vec();
+        // Flags and bounds of both stand at the end; the counted one is the first bucket and the
+        // last type.
+        let end = bytes.len() - 16;
+        let mut none = bytes.clone();
+        none[end..].fill(0);
+        assert!(Reply::read(&Bytes::from(none)).is_err());
+        let mut uncounted = bytes.clone();
+        uncounted[end - 2..end].copy_from_slice(if is_types { &[0, 0] } else { &[0, 1] });
+        assert!(Reply::read(&Bytes::from(uncounted)).is_err());
+        let mut beyond = bytes;
+        beyond[end..].fill(0xff);
+        assert!(Reply::read(&Bytes::from(beyond)).is_err());
+    }
+}
+
 #[test]
 fn counted_buckets_use_a_format_of_their_own_and_others_keep_theirs() {
     let data = golden_data();
     let number = |body: Body| reply_bytes(&Reply::new(LogIndex(1), body))[8];
     let numbers: Vec<_> = bodies(&data).into_iter().map(number).collect();
     assert_eq!(numbers, [27, 25, 26]);
+    let numbers: Vec<_> = bounded_bodies(&data).into_iter().map(number).collect();
+    assert_eq!(numbers, [30, 31]);
     let moving = place_bodies(&data).remove(0);
     assert_eq!(number(moving), 12, "members of older versions understand it");
 }

@@ -57,6 +57,7 @@ fn version_1_wire_bytes_match_golden_file() {
     let (latest_reasons, newest_reasons) = latest_reasons.split_at(1);
     let (newest_reasons, split_reasons) = newest_reasons.split_at(1);
     let (split_reasons, access_reasons) = split_reasons.split_at(5);
+    let (access_reasons, quota_reasons) = access_reasons.split_at(1);
     write_reasons(&mut text, later_reasons);
     write_later(&mut text, drop_group_calls(), Vec::new());
     write_reasons(&mut text, latest_reasons);
@@ -75,6 +76,9 @@ fn version_1_wire_bytes_match_golden_file() {
     write_later(&mut text, access::calls(&data), Vec::new());
     write_reasons(&mut text, access_reasons);
     access::write_principals(&mut text);
+    write_later(&mut text, access::quota_calls(), Vec::new());
+    write_reasons(&mut text, quota_reasons);
+    write_later(&mut text, Vec::new(), counted::bounded_bodies(&data));
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }

@@ -56,6 +56,7 @@ fn requests() -> impl Strategy<Value = Request> {
             calls.extend(secret_calls());
             calls.extend(level::calls(&data));
             calls.extend(access::calls(&data));
+            calls.extend(access::quota_calls());
             let call = calls.swap_remove(at.index(calls.len()));
             let retry =
                 retry.map(|(session, number)| RetryId { session: SessionId(session), number });
@@ -76,6 +77,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         bodies.extend(secret_bodies(&data));
         bodies.extend(level::bodies(&data));
         bodies.extend(counted::bodies(&data));
+        bodies.extend(counted::bounded_bodies(&data));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply::new(LogIndex(index), body)
     })

@@ -4,12 +4,13 @@ use super::fakes::{NullReceiver, bridge};
 use crate::Node;
 use crate::forward::{message, on_forwarded_request};
 use crate::route::Router;
-use crate::tests::access::{check_matrix, with_access};
+use crate::tests::access::{change, check_matrix, role, with_access};
 use crate::tests::{Place, bytes, get, request, set};
+use base::access::UserQuota;
 use base::limits::{FORWARDED_BYTES_MAX, FORWARDED_MAX, KEY_BYTES_MAX};
 use base::{
-    Body, Call, DirectoryCall, GroupId, LogIndex, NodeId, Outcome, Principal, Read, ReadLevel,
-    Reason, Reply, Request, Result, Update,
+    AccessCall, Body, Call, DirectoryCall, GroupId, LogIndex, NodeId, Outcome, Principal, Read,
+    ReadLevel, Reason, Reply, Request, Result, Update,
 };
 use bytes::Bytes;
 use std::future::Future;
@@ -282,6 +283,27 @@ async fn request_ahead_of_a_former_masters_directory_is_refused_as_not_master() 
     let answer = tokio::time::timeout(within, both).await.expect("not held until the disk answers");
     let reply = message::read_answer_to(&sent, answer.expect("it is answered")).expect("readable");
     assert_eq!(reply.map_err(|error| error.reason), Err(Reason::NotMaster));
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn forwarded_request_counts_against_no_quota_where_it_is_opened() {
+    let place = Place::new();
+    let (node, user) = with_access(&place).await;
+    change(&node, role("tried", &["read,write:cluster"])).await.expect("changed");
+    let quota = UserQuota { operations: Some(1), ..UserQuota::default() };
+    change(&node, AccessCall::SetQuota { user: "ada".into(), quota }).await.expect("set");
+    let peers = peers_of(&node);
+    let read = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent));
+    for number in 0..5 {
+        ask_for(&peers, Some(&user), &read).await.expect("it was counted at its sender");
+        let update = request(Call::Update(set("k", &number.to_string())));
+        ask_for(&peers, Some(&user), &update).await.expect("it was counted at its sender");
+    }
+    assert_eq!(node.user_quota("ada"), Some((quota, None)), "nothing is counted here");
+    node.handle(&user, read).await.expect("the quota is unused");
+    let used = node.user_quota("ada").and_then(|(_, used)| used);
+    assert_eq!(used.map(|used| used.operations), Some(1));
     node.stop().await.expect("it stops");
 }
 
