@@ -46,11 +46,13 @@ pub enum Operate {
     ReadLogEntry,
     /// Reads users, roles and tokens, and which grant decides.
     ShowAccess,
+    /// Changes users, roles, tokens or the switch of access: calls to the directory follow.
+    ChangeAccess,
 }
 
 impl Operate {
     /// All acts.
-    pub const ALL: [Operate; 20] = [
+    pub const ALL: [Operate; 21] = [
         Operate::ShowStatus,
         Operate::ShowMetrics,
         Operate::ShowCluster,
@@ -71,6 +73,7 @@ impl Operate {
         Operate::TransferMaster,
         Operate::ReadLogEntry,
         Operate::ShowAccess,
+        Operate::ChangeAccess,
     ];
 
     /// Returns what the act needs.
@@ -94,7 +97,7 @@ impl Operate {
             | Operate::SetLogLevels
             | Operate::CompareReplicas => Verb::Operate,
             Operate::TransferMaster => Verb::Place,
-            Operate::ReadLogEntry | Operate::ShowAccess => Verb::Secure,
+            Operate::ReadLogEntry | Operate::ShowAccess | Operate::ChangeAccess => Verb::Secure,
         })
     }
 }

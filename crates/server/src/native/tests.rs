@@ -12,6 +12,7 @@ use super::{errors, openapi, render, routes, table::ROUTES};
 use crate::access_control::AccessControl;
 use crate::connection::{Access, ListenerKind, ListenerRole};
 use crate::http::{Method, Parsed, head};
+use base::access::Origin;
 use base::request::{Call, DirectoryCall, OnMissing, SequenceMode, When};
 use base::{
     Body, BucketName, ClusterCall, Error, LogIndex, Outcome, Reason, Reply, Row, Update, Version,
@@ -21,7 +22,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 fn role(kind: ListenerKind, access: Access) -> ListenerRole {
-    ListenerRole { kind, access }
+    ListenerRole { kind, access, origin: Origin::default() }
 }
 
 fn target_at(role: ListenerRole, request: &str) -> Result<RequestTarget, HttpRefusal> {
