@@ -12,7 +12,7 @@
 use crate::Node;
 use crate::flow::{Flow, RecentRights};
 use base::access::{ApiTokenAccount, Grant, ListenerRights, Login, UserAccount, Verb};
-use base::rights::{Need, Operate};
+use base::rights::Need;
 use base::{BucketName, Call, Error, Principal, Reason, Request, Result, TokenDigest};
 use metadata::catalog::Catalog;
 use runtime::world;
@@ -185,11 +185,6 @@ fn forbidden(login: &Login, need: &Need<'_>) -> Error {
 }
 
 impl Node {
-    /// Decides about an act of an operator. Errors: `Forbidden`, `Unauthenticated`.
-    pub fn authorize(&self, principal: &Principal, act: Operate) -> Result<()> {
-        self.router.access.check(principal, &act.needs())
-    }
-
     /// Returns true if requests need rights.
     #[inline]
     pub fn is_access_on(&self) -> bool {

@@ -7,6 +7,7 @@
 
 use crate::Node;
 use crate::access::Authorizer;
+use crate::act_recorder::ActRecorder;
 use crate::answers::Answers;
 use crate::audit::ReplicaAudit;
 use crate::checkpoint::Checkpointer;
@@ -123,7 +124,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
     ring::connect(&router);
     let audit = handles.audit(&shared.comparisons);
     let view = handles.view(cluster, &audit);
-    let status = handles.status(&shared, incarnations.incarnation, (&view, &router.readiness));
+    let status = handles.status(&shared, incarnations.incarnation, (&view, &router));
     let calls = handles.calls(&audit, &view);
     Ok(Node {
         cluster: handles.agent(incarnations, calls, &router),
@@ -247,13 +248,11 @@ impl Handles {
             links: self.links.clone(),
             started_ms,
         };
-        let locator = GroupLocator {
-            groups: self.groups.clone(),
-            catalog: self.catalog.clone(),
-            links: self.links.clone(),
-        };
+        let (groups, catalog) = (self.groups.clone(), self.catalog.clone());
+        let locator = GroupLocator { groups, catalog, links: self.links.clone() };
         Arc::new(Router {
             access: Authorizer::new(self.catalog.clone(), started_ms),
+            recorder: ActRecorder::new(&self.settings, &self.catalog, &self.data),
             locator,
             directory: self.directory.clone(),
             directory_caught_up: AtomicBool::new(false),
@@ -307,7 +306,7 @@ impl Handles {
         &self,
         shared: &Shared,
         incarnation: u64,
-        (view, readiness): (&Arc<ClusterView>, &Arc<Readiness>),
+        (view, router): (&Arc<ClusterView>, &Arc<Router>),
     ) -> Arc<StatusReader> {
         let threads = vec![shared.log_writer.beat.clone()];
         let watchdog = Watchdog::new(self.lifecycle.tasks.all.clone(), threads);
@@ -315,7 +314,8 @@ impl Handles {
             settings: self.settings.clone(),
             incarnation,
             view: view.clone(),
-            readiness: readiness.clone(),
+            readiness: router.readiness.clone(),
+            recorder: router.recorder.clone(),
             snapshots: shared.snapshots.clone(),
             trees: shared.trees.clone(),
             pacer: shared.pacer.clone(),

@@ -6,6 +6,7 @@
 //! Read next: `startup.rs`, then `route.rs`; then the crates `replication` and `dynamo`.
 
 mod access;
+mod act_recorder;
 mod alarm_register;
 mod alarm_watch;
 mod alarms;
@@ -46,6 +47,7 @@ mod peer_links;
 mod process;
 mod read;
 mod readiness;
+mod recorded_requests;
 mod recovery;
 mod ring;
 mod ring_replacement;
@@ -131,7 +133,7 @@ impl Node {
     /// and makes its requests see each other's effects in order. What comes back is valid at once,
     /// once a ticket is decided, or later.
     pub fn submit(&self, flow: &mut Flow, request: Request) -> SubmitResult {
-        self.router.submit(flow, request)
+        self.router.submit_recorded(flow, request)
     }
 
     /// Begins a run of consistent gets of one connection; see [`GetRun`]. `None`: they are to be
@@ -154,7 +156,9 @@ impl Node {
 
     /// One request of a principal from beginning to end: `submit`, then wait.
     pub async fn handle(&self, principal: &Principal, request: Request) -> Result<Reply> {
-        self.router.handle(principal, request).await
+        let mut flow = Flow::of(principal.clone());
+        let submitted = self.router.submit_recorded(&mut flow, request);
+        self.router.wait_reply(submitted).await
     }
 
     /// Returns everything that a health check or a dashboard needs.

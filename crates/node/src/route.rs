@@ -1,6 +1,7 @@
 //! Router of requests: picks a request's path; the only place that looks at a bucket's consistency.
 
 use crate::access::Authorizer;
+use crate::act_recorder::ActRecorder;
 use crate::answers::Answers;
 use crate::flow::{Caller, Flow};
 use crate::group_ref::GroupRef;
@@ -37,6 +38,8 @@ pub(crate) struct Router {
     pub locator: GroupLocator,
     /// Decides who may ask what.
     pub access: Authorizer,
+    /// Records who did what.
+    pub recorder: Arc<ActRecorder>,
     pub directory: Arc<Directory>,
     /// True once an unknown bucket is known not to exist; see `forward/directory.rs`.
     pub directory_caught_up: AtomicBool,
@@ -71,6 +74,7 @@ impl Router {
             return SubmitResult::Ready(Err(shutting_down()));
         }
         if let Err(error) = self.access.admit(flow, &request) {
+            self.recorder.on_refusal(flow.principal(), &request, &error);
             return SubmitResult::Ready(Err(error));
         }
         let evaluated = match &request.call {

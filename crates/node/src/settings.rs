@@ -61,6 +61,10 @@ pub struct NodeSettings {
     pub anti_entropy_interval_ms: u64,
     /// Time from which on a request is in the slow log. 0: none is.
     pub slow_ms: u64,
+    /// Most files of the audit log; the oldest is removed for a new one.
+    pub audit_files_max: u64,
+    /// Largest file of the audit log.
+    pub audit_file_bytes_max: u64,
     /// Addresses for the other nodes of its cluster. `None`: it accepts no others.
     pub peers: Option<PeerAddresses>,
     /// TLS of connections to other nodes. `None`: they are plain.
@@ -106,6 +110,8 @@ impl Default for NodeSettings {
             reap_after_ms: 150_000,
             anti_entropy_interval_ms: 10_000,
             slow_ms: 100,
+            audit_files_max: 16,
+            audit_file_bytes_max: 64 << 20,
             peers: None,
             tls: None,
             peer_networks: IpNetworks::default(),

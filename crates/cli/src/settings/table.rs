@@ -352,6 +352,8 @@ pub const TABLE: &[SettingRow] = &[
         },
     },
     background::SLOW_MS,
+    background::AUDIT_FILES_MAX,
+    background::AUDIT_FILE_BYTES_MAX,
     SettingRow {
         name: "log_level",
         value: "LEVELS",

@@ -1,6 +1,7 @@
 //! Test server and tests that several front-ends share.
 
 mod access;
+mod audit;
 mod closing;
 mod counted;
 mod dates;
