@@ -149,6 +149,12 @@ alarms! {
         "check the disk (`dmesg`) and the load of the machine; if it does not go on, keep the log \
          and \
          the output of `credenza status --json`, and restart the node";
+    AuditFailed, "audit_failed", Critical, "audit log",
+        "the audit log can't be written: {detail}; changes of users, roles, tokens and access are \
+         refused until it can, all other requests are served, and their records wait in memory as \
+         long as there is room",
+        "free space on the disk, or correct the folder `audit` of the data directory: it must be a \
+         folder of this node's user with mode 0700; the node tries again each second";
     MemberDown, "member_down", Warning, "member",
         "{subject} is not reached ({detail})",
         "start it, or if its disk is lost, run `credenza cluster replace {subject}` and start a \

@@ -10,12 +10,12 @@
 //! refuses what changes the cluster.
 
 use crate::Node;
-use crate::flow::{Caller, Elsewhere, Flow, RecentRights};
+use crate::flow::{Flow, RecentRights};
 use crate::groups::Groups;
 use crate::quotas::{MeteredRequest, Metering, UserMeters, UserUse, meter_request};
 use base::access::{ApiTokenAccount, Grant, ListenerRights, Login, UserAccount, UserQuota, Verb};
-use base::rights::{Need, Operate};
-use base::{BucketName, Call, Error, Principal, Reason, Reply, Request, Result, TokenDigest};
+use base::rights::Need;
+use base::{BucketName, Call, Error, Principal, Reason, Request, Result, TokenDigest};
 use metadata::catalog::Catalog;
 use runtime::submit::Ticket;
 use runtime::{Sample, world};
@@ -70,6 +70,11 @@ impl Authorizer {
         self.decide(flow, request)
     }
 
+    /// Returns true if a flow has the rights that a request needs; counts nothing.
+    pub(crate) fn allows(&self, flow: &mut Flow, request: &Request) -> bool {
+        request.needs(&mut |need| self.check_flow(flow, &need)).is_ok()
+    }
+
     fn decide(&self, flow: &mut Flow, request: &Request) -> Result<Option<MeteredRequest>> {
         let principal = flow.principal().clone();
         match &principal {
@@ -93,7 +98,7 @@ impl Authorizer {
     }
 
     /// Decides about one need of a flow's principal.
-    fn check_flow(&self, flow: &mut Flow, need: &Need<'_>) -> Result<()> {
+    pub(crate) fn check_flow(&self, flow: &mut Flow, need: &Need<'_>) -> Result<()> {
         if !self.is_on() && !need.is_of_cluster() {
             return Ok(());
         }
@@ -244,45 +249,6 @@ fn forbidden(login: &Login, need: &Need<'_>) -> Error {
 }
 
 impl Node {
-    /// Continues an answer that has begun, as [`Node::handle`] does: the request counts against the
-    /// quota of its user, but is not refused for it.
-    pub async fn handle_next(&self, principal: &Principal, request: Request) -> Result<Reply> {
-        self.handle_metered(principal, request, Metering::Continuation).await
-    }
-
-    pub(crate) async fn handle_metered(
-        &self,
-        principal: &Principal,
-        request: Request,
-        metering: Metering,
-    ) -> Result<Reply> {
-        let caller = Caller { principal: principal.clone(), elsewhere: Elsewhere::default() };
-        let submitted = self.router.submit(&mut Flow::metered(caller, metering), request);
-        self.router.wait_reply(submitted).await
-    }
-
-    /// Decides about an act of an operator. Errors: `Forbidden`, `Unauthenticated`.
-    pub fn authorize(&self, principal: &Principal, act: Operate) -> Result<()> {
-        self.router.access.check(principal, &act.needs())
-    }
-
-    /// Decides whether the principal of a flow is allowed at least one of these needs, before its
-    /// request is known. No need at all is granted. Errors: as for the first of them.
-    pub fn authorize_any<'n>(
-        &self,
-        flow: &mut Flow,
-        needs: impl IntoIterator<Item = Need<'n>>,
-    ) -> Result<()> {
-        let mut refusal = None;
-        for need in needs {
-            match self.router.access.check_flow(flow, &need) {
-                Ok(()) => return Ok(()),
-                Err(error) => refusal = refusal.or(Some(error)),
-            }
-        }
-        refusal.map_or(Ok(()), Err)
-    }
-
     /// Returns true if requests need rights.
     #[inline]
     pub fn is_access_on(&self) -> bool {

@@ -11,6 +11,7 @@ use base::duration::format_ms;
 use base::{AlarmCode, Error, LogIndex, Membership, NodeId};
 use dynamo::AvailableStatus;
 use runtime::BeatStatus;
+use std::sync::Arc;
 use store::Pressure;
 use tls::TlsWarning;
 
@@ -101,6 +102,8 @@ pub(crate) struct AlarmInput<'a> {
     pub tls: Vec<TlsWarning>,
     /// Last refusal of a client, while it is recent.
     pub refusal: Option<String>,
+    /// Cause for which the audit log can't be written.
+    pub audit_failure: Option<Arc<str>>,
 }
 
 impl AlarmInput<'_> {
@@ -194,7 +197,9 @@ impl AlarmInput<'_> {
         let refusal = self.refusal.as_ref();
         let refusal =
             refusal.map(|text| Finding::new(AlarmCode::ClientsRefused, "clients", text.clone()));
-        [siblings, unsynced, jump, exposed, plain, refusal].into_iter().flatten()
+        let audit = self.audit_failure.as_deref();
+        let audit = audit.map(|cause| Finding::new(AlarmCode::AuditFailed, "audit log", cause));
+        [siblings, unsynced, jump, exposed, plain, refusal, audit].into_iter().flatten()
     }
 }
 

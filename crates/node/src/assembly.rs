@@ -7,6 +7,7 @@
 
 use crate::Node;
 use crate::access::Authorizer;
+use crate::act_recorder::ActRecorder;
 use crate::answers::Answers;
 use crate::audit::ReplicaAudit;
 use crate::checkpoint::Checkpointer;
@@ -124,7 +125,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
     ring::connect(&router);
     let audit = handles.audit(&shared.comparisons);
     let view = handles.view(cluster, &audit);
-    let status = handles.status(&shared, incarnations.incarnation, (&view, &router.readiness));
+    let status = handles.status(&shared, incarnations.incarnation, (&view, &router));
     let calls = handles.calls(&audit, &view);
     Ok(Node {
         cluster: handles.agent(incarnations, calls, &router),
@@ -249,13 +250,11 @@ impl Handles {
             links: self.links.clone(),
             started_ms,
         };
-        let locator = GroupLocator {
-            groups: self.groups.clone(),
-            catalog: self.catalog.clone(),
-            links: self.links.clone(),
-        };
+        let (groups, catalog) = (self.groups.clone(), self.catalog.clone());
+        let locator = GroupLocator { groups, catalog, links: self.links.clone() };
         Arc::new(Router {
             access: Authorizer::new(self.catalog.clone(), self.groups.clone(), started_ms),
+            recorder: ActRecorder::new(&self.settings, &self.catalog, &self.data),
             locator,
             directory: self.directory.clone(),
             directory_caught_up: AtomicBool::new(false),
@@ -310,13 +309,14 @@ impl Handles {
         &self,
         shared: &Shared,
         incarnation: u64,
-        (view, readiness): (&Arc<ClusterView>, &Arc<Readiness>),
+        (view, router): (&Arc<ClusterView>, &Arc<Router>),
     ) -> Arc<StatusReader> {
         Arc::new(StatusReader {
             settings: self.settings.clone(),
             incarnation,
             view: view.clone(),
-            readiness: readiness.clone(),
+            readiness: router.readiness.clone(),
+            recorder: router.recorder.clone(),
             snapshots: shared.snapshots.clone(),
             trees: shared.trees.clone(),
             pacer: shared.pacer.clone(),

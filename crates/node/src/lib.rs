@@ -6,6 +6,7 @@
 //! Read next: `startup.rs`, then `route.rs`; then the crates `replication` and `dynamo`.
 
 mod access;
+mod act_recorder;
 mod alarm_register;
 mod alarm_watch;
 mod alarms;
@@ -48,6 +49,7 @@ mod process;
 mod quotas;
 mod read;
 mod readiness;
+mod recorded_requests;
 mod recovery;
 mod ring;
 mod ring_replacement;
@@ -136,7 +138,7 @@ impl Node {
     /// and makes its requests see each other's effects in order. What comes back is valid at once,
     /// once a ticket is decided, or later.
     pub fn submit(&self, flow: &mut Flow, request: Request) -> SubmitResult {
-        self.router.submit(flow, request)
+        self.router.submit_recorded(flow, request)
     }
 
     /// Begins a run of consistent gets of one connection; see [`GetRun`]. `None`: they are to be
@@ -160,6 +162,24 @@ impl Node {
     /// One request of a principal from beginning to end: `submit`, then wait.
     pub async fn handle(&self, principal: &Principal, request: Request) -> Result<Reply> {
         self.handle_metered(principal, request, Metering::Request).await
+    }
+
+    /// Continues an answer that has begun, as [`Node::handle`] does: the request counts against the
+    /// quota of its user, but is not refused for it.
+    pub async fn handle_next(&self, principal: &Principal, request: Request) -> Result<Reply> {
+        self.handle_metered(principal, request, Metering::Continuation).await
+    }
+
+    async fn handle_metered(
+        &self,
+        principal: &Principal,
+        request: Request,
+        metering: Metering,
+    ) -> Result<Reply> {
+        let caller = Caller { principal: principal.clone(), elsewhere: Elsewhere::default() };
+        let mut flow = Flow::metered(caller, metering);
+        let submitted = self.router.submit_recorded(&mut flow, request);
+        self.router.wait_reply(submitted).await
     }
 
     /// Returns everything that a health check or a dashboard needs.

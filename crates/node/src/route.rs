@@ -1,6 +1,7 @@
 //! Router of requests: picks a request's path; the only place that looks at a bucket's consistency.
 
 use crate::access::Authorizer;
+use crate::act_recorder::ActRecorder;
 use crate::answers::Answers;
 use crate::diagnostics::Diagnostics;
 use crate::flow::{Caller, Elsewhere, Flow};
@@ -38,6 +39,8 @@ pub(crate) struct Router {
     pub locator: GroupLocator,
     /// Decides who may ask what.
     pub access: Authorizer,
+    /// Records who did what.
+    pub recorder: Arc<ActRecorder>,
     pub directory: Arc<Directory>,
     /// True once an unknown bucket is known not to exist; see `forward/directory.rs`.
     pub directory_caught_up: AtomicBool,
@@ -77,7 +80,12 @@ impl Router {
         match self.access.admit(flow, &request) {
             Ok(None) => self.submit_admitted(flow, request),
             Ok(Some(metered)) => metered.follow(self.submit_admitted(flow, request)),
-            Err(error) => SubmitResult::Ready(Err(error)),
+            Err(error) => {
+                if error.kind() == Kind::Denied {
+                    self.recorder.on_refusal(flow.principal(), &request, &error);
+                }
+                SubmitResult::Ready(Err(error))
+            }
         }
     }
 

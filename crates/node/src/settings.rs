@@ -63,6 +63,10 @@ pub struct NodeSettings {
     pub slow_ms: u64,
     /// True if requests are sampled for the list of hot keys.
     pub hot_keys: bool,
+    /// Most files of the audit log; the oldest is removed for a new one.
+    pub audit_files_max: u64,
+    /// Largest file of the audit log.
+    pub audit_file_bytes_max: u64,
     /// Addresses for the other nodes of its cluster. `None`: it accepts no others.
     pub peers: Option<PeerAddresses>,
     /// TLS of connections to other nodes. `None`: they are plain.
@@ -109,6 +113,8 @@ impl Default for NodeSettings {
             anti_entropy_interval_ms: 10_000,
             slow_ms: 100,
             hot_keys: true,
+            audit_files_max: 16,
+            audit_file_bytes_max: 64 << 20,
             peers: None,
             tls: None,
             peer_networks: IpNetworks::default(),

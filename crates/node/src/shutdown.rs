@@ -97,6 +97,8 @@ pub(crate) async fn stop(node: &Node) -> Result<()> {
         flusher.flush_tables()
     });
     let stopped = stopped.await;
+    // Before the directory's lock is released: the next node goes on with its last line.
+    router.recorder.trail.close().await;
     // If a task still writes files, the directory stays locked until that task or the process ends.
     if tokio::time::timeout(STOP_WAIT, housekeeper.file_tasks.wait_all()).await.is_ok() {
         node.cluster.data.close();

@@ -20,7 +20,7 @@ use dynamo::{Available, anti_entropy, failure_detector, handoff, hints, operatio
 use logic::consensus::Configuration;
 use replication::group::Group;
 use runtime::log_writer::{AppendCompletion, AppendSink, store_error};
-use runtime::{Watch, world};
+use runtime::{Beat, Watch, world};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,6 +149,9 @@ fn start_threads(node: &Node) -> Result<()> {
     let started = loops.start_thread("housekeeper", move |beat| keeper.run_maintenance(beat));
     let started = started.and_then(|()| start_merger("merger", Merger::Any));
     let started = started.and_then(|()| start_merger("small merger", Merger::Small));
+    let recorder = node.router.recorder.clone();
+    let write_audit = move |beat: &Beat| recorder.trail.run(beat);
+    let started = started.and_then(|()| loops.start_thread("audit writer", write_audit));
     let watchdog = node.status.diagnostics.watchdog.clone();
     let started = started.and_then(|()| loops.start_thread("watchdog", move |_| watchdog.run()));
     started

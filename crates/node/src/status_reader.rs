@@ -35,6 +35,7 @@ pub(crate) struct StatusReader {
     pub incarnation: u64,
     pub view: Arc<ClusterView>,
     pub readiness: Arc<Readiness>,
+    pub recorder: Arc<crate::act_recorder::ActRecorder>,
     pub snapshots: Arc<Snapshots>,
     pub trees: Arc<dyn Trees>,
     pub pacer: Arc<WritePacer>,
@@ -127,6 +128,7 @@ impl StatusReader {
             plain_peers: &self.plain_peers(),
             tls: tls.flat_map(|tls| tls.warnings(world::unix_ms() / 1_000)).collect(),
             refusal: self.diagnostics.listeners.recent_refusal(),
+            audit_failure: self.recorder.trail.failure(),
         };
         self.diagnostics.alarms.update(input.findings())
     }
@@ -274,13 +276,11 @@ impl StatusReader {
         #[rustfmt::skip]
         let gauges = [
             ("credenza_store_disk_bytes", "Size of the store's files.", store.disk_bytes as f64),
-            ("credenza_store_memory_bytes", "Size of the memtables.",
-             store.memory_bytes as f64),
+            ("credenza_store_memory_bytes", "Size of the memtables.", store.memory_bytes as f64),
             ("credenza_store_rows_estimated", "Estimated rows.", store.rows_estimated as f64),
             ("credenza_cache_rows", "Rows in the row cache.", store.cached_rows as f64),
             ("credenza_cache_bytes", "Size of the row cache.", store.cached_bytes as f64),
-            ("credenza_disk_free_bytes", "Free space of the data disk.",
-             disk.free_bytes as f64),
+            ("credenza_disk_free_bytes", "Free space of the data disk.", disk.free_bytes as f64),
             ("credenza_disk_total_bytes", "Size of the data disk.", disk.total_bytes as f64),
             ("credenza_disk_full", "1 if writes are refused for lack of disk space.",
              u64::from(disk.full) as f64),

@@ -2,7 +2,7 @@
 //! to close.
 
 use base::Principal;
-use base::access::ListenerRights;
+use base::access::{ListenerRights, Origin};
 use bytes::BytesMut;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -42,20 +42,23 @@ pub enum Access {
     Client,
 }
 
-/// Purpose of a listener, and the rights of its connections.
+/// Purpose of a listener, and the rights of its connections; with the origin of one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerRole {
     /// Its purpose.
     pub kind: ListenerKind,
     /// Rights of its connections.
     pub access: Access,
+    /// Protocol and address of the connection, once they are known.
+    pub origin: Origin,
 }
 
 impl ListenerRole {
     /// Returns the role of a connection whose certificate is that of a node: it comes to join, and
     /// is served nothing else.
     pub(crate) fn of_joining_node() -> ListenerRole {
-        ListenerRole { kind: ListenerKind::Operators, access: Access::Client }
+        let (kind, access) = (ListenerKind::Operators, Access::Client);
+        ListenerRole { kind, access, origin: Origin::default() }
     }
 
     /// Returns the role of a listener at this address. `operators_listen`: operators have a
@@ -67,7 +70,7 @@ impl ListenerRole {
             _ => address.is_loopback() && !operators_listen,
         };
         let access = if is_operators { Access::Operator } else { Access::Client };
-        ListenerRole { kind, access }
+        ListenerRole { kind, access, origin: Origin::default() }
     }
 
     /// Returns the role while access is on: the listener vouches for nobody.
@@ -77,7 +80,7 @@ impl ListenerRole {
 
     /// Returns the rights of its callers while access is off.
     pub(crate) fn rights(self) -> ListenerRights {
-        ListenerRights { operates: self.access == Access::Operator }
+        ListenerRights { operates: self.access == Access::Operator, origin: self.origin }
     }
 
     /// Returns the principal of a connection that has not logged in.

@@ -22,7 +22,7 @@ pub use api_token::ApiToken;
 pub use call::AccessCall;
 pub use grant::{Grant, Scope};
 pub use password::{Password, PasswordHash};
-pub use principal::{ListenerRights, Login, Principal};
+pub use principal::{ListenerRights, Login, Origin, Principal};
 pub use quota::UserQuota;
 pub use roles::{BUILT_IN_ROLES, built_in_grants, check_role_name, check_user_name};
 pub use verbs::{Verb, Verbs};

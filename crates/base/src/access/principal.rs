@@ -1,6 +1,7 @@
 //! Principal: on whose behalf a request is made.
 
 use crate::TokenDigest;
+use core::net::IpAddr;
 use std::sync::Arc;
 
 /// On whose behalf a request is made. Cheap to clone.
@@ -16,11 +17,22 @@ pub enum Principal {
     User(Arc<Login>, ListenerRights),
 }
 
-/// Rights of a listener's callers while access is off.
+/// Rights of a listener's callers while access is off, and where they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenerRights {
     /// True if they may do everything; false: the verbs of buckets alone.
     pub operates: bool,
+    /// Place of the caller. It is not sent to other nodes.
+    pub origin: Origin,
+}
+
+/// Place from which a caller speaks, for the audit log. It grants nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Protocol of the caller. Empty: another node has passed the request on.
+    pub protocol: &'static str,
+    /// Address of the caller, if it is known.
+    pub address: Option<IpAddr>,
 }
 
 /// Login of a user: what was checked when the user logged in.
@@ -62,7 +74,9 @@ impl Principal {
     /// Returns the rights of the listener at which the caller is; a node's own work has all.
     pub fn listener(&self) -> ListenerRights {
         match self {
-            Principal::Node | Principal::LocalOperator => ListenerRights { operates: true },
+            Principal::Node | Principal::LocalOperator => {
+                ListenerRights { operates: true, ..ListenerRights::default() }
+            }
             Principal::Anonymous(listener) | Principal::User(_, listener) => *listener,
         }
     }

@@ -8,12 +8,14 @@
 //! steps too; whatever answers a previous value needs `read`.
 //! Never: knows users (that is the node); looks at stored rows: needs follow from the request
 //! alone.
-//! Read next: `need.rs`, `requests.rs`, `updates.rs`, `operate.rs`, then `compiled.rs`.
+//! Read next: `need.rs`, `requests.rs`, `updates.rs`, `operate.rs`, then `compiled.rs`;
+//! `operations.rs` has the names of all operations, for the audit log.
 
 mod compiled;
 mod directory;
 mod need;
 mod operate;
+mod operations;
 mod requests;
 mod updates;
 
@@ -23,3 +25,4 @@ mod tests;
 pub use compiled::Rights;
 pub use need::{KeySet, Need, NeedVisitor};
 pub use operate::Operate;
+pub use operations::AuditClass;

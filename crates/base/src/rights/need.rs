@@ -45,6 +45,15 @@ impl Need<'_> {
         }
     }
 
+    /// Returns the scope that the need is about, as grants have it, without its keys.
+    pub fn scope(&self) -> String {
+        match self {
+            Need::Cluster(_) | Need::Member => "cluster".into(),
+            Need::Type(_, kind) => format!("{kind}/*"),
+            Need::Keys(_, bucket, _) => bucket.full().into(),
+        }
+    }
+
     /// Returns true if the need concerns the cluster, not buckets.
     pub fn is_of_cluster(&self) -> bool {
         self.verb().is_none_or(Verb::is_of_cluster)

@@ -48,6 +48,8 @@ pub enum Operate {
     ReadLogEntry,
     /// Reads users, roles and tokens, and which grant decides.
     ShowAccess,
+    /// Changes users, roles, tokens or the switch of access: calls to the directory follow.
+    ChangeAccess,
 }
 
 impl Operate {
@@ -74,6 +76,7 @@ impl Operate {
         Operate::TransferMaster,
         Operate::ReadLogEntry,
         Operate::ShowAccess,
+        Operate::ChangeAccess,
     ];
 
     /// Returns what the act needs.
@@ -98,7 +101,7 @@ impl Operate {
             | Operate::SetLogLevels
             | Operate::CompareReplicas => Verb::Operate,
             Operate::TransferMaster => Verb::Place,
-            Operate::ReadLogEntry | Operate::ShowAccess => Verb::Secure,
+            Operate::ReadLogEntry | Operate::ShowAccess | Operate::ChangeAccess => Verb::Secure,
         })
     }
 }

@@ -187,7 +187,7 @@ pub(super) fn put_principal<W: FieldWriter>(principal: &Principal, out: &mut W) 
 }
 
 pub(super) fn take_principal(from: &mut FieldReader<'_>) -> WireResult<Principal> {
-    let elsewhere = ListenerRights { operates: false };
+    let elsewhere = ListenerRights::default();
     Ok(match from.u8("principal")? {
         0 => Principal::Node,
         1 => Principal::LocalOperator,

@@ -8,6 +8,7 @@
 
 mod access;
 mod alarm_lines;
+mod audit;
 mod bench;
 mod bootstrap;
 mod bucket;
@@ -139,6 +140,9 @@ pub enum Command {
     /// Roles: their grants
     #[command(after_help = access::EXAMPLES)]
     Role(access::RoleCommand),
+    /// The audit log of a node: its last lines, and whether its chain is sound
+    #[command(subcommand, after_help = audit::EXAMPLES)]
+    Audit(audit::AuditCommand),
     /// Groups: their masters, their desired and their actual members
     #[command(subcommand, after_help = group::EXAMPLES)]
     Group(group::Group),
@@ -193,6 +197,7 @@ impl Command {
             Command::Access(command) => run_online(command.run()),
             Command::User(command) => run_online(command.run()),
             Command::Role(command) => run_online(command.run()),
+            Command::Audit(command) => command.run(),
             Command::Group(command) => run_online(command.run()),
             Command::Cert(command) => command.run(),
             Command::Dev(command) => run_online(command.run()),

@@ -1,5 +1,6 @@
 //! Settings of background work, and of what a node keeps for its operators.
 
+use super::checks::at_least;
 use super::row::SettingRow;
 use super::units;
 
@@ -36,6 +37,30 @@ pub const HOT_KEYS: SettingRow = SettingRow {
     doc: "whether one request of 64 is sampled for the list of hot keys (`credenza hot`)",
     apply: |settings, text| {
         settings.node.hot_keys = units::switch(text)?;
+        Ok(())
+    },
+};
+
+/// Row of `audit_files_max`.
+pub const AUDIT_FILES_MAX: SettingRow = SettingRow {
+    name: "audit_files_max",
+    value: "NUMBER",
+    default: "16",
+    doc: "most files of the audit log (`DIR/audit`); the oldest is removed for a new one",
+    apply: |settings, text| {
+        settings.node.audit_files_max = units::number(text, 2, 10_000)?;
+        Ok(())
+    },
+};
+
+/// Row of `audit_file_bytes_max`.
+pub const AUDIT_FILE_BYTES_MAX: SettingRow = SettingRow {
+    name: "audit_file_bytes_max",
+    value: "SIZE",
+    default: "64MiB",
+    doc: "size of a file of the audit log at which the next one begins",
+    apply: |settings, text| {
+        settings.node.audit_file_bytes_max = at_least(units::size(text)?, 64 << 10, "64KiB")?;
         Ok(())
     },
 };

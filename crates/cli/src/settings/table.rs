@@ -353,6 +353,8 @@ pub const TABLE: &[SettingRow] = &[
     },
     background::SLOW_MS,
     background::HOT_KEYS,
+    background::AUDIT_FILES_MAX,
+    background::AUDIT_FILE_BYTES_MAX,
     SettingRow {
         name: "log_level",
         value: "LEVELS",

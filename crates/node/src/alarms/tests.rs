@@ -37,6 +37,7 @@ struct TestState {
     plain_peers: Vec<String>,
     tls: Vec<TlsWarning>,
     refusal: Option<String>,
+    audit_failure: Option<Arc<str>>,
 }
 
 impl TestState {
@@ -68,6 +69,7 @@ impl TestState {
             plain_peers: Vec::new(),
             tls: Vec::new(),
             refusal: None,
+            audit_failure: None,
         }
     }
 
@@ -93,6 +95,7 @@ impl TestState {
             plain_peers: &self.plain_peers,
             tls: self.tls.clone(),
             refusal: self.refusal.clone(),
+            audit_failure: self.audit_failure.clone(),
         };
         input.findings()
     }
@@ -325,6 +328,9 @@ fn alarms_of_buckets_clock_and_listeners_are_raised_and_cleared() {
     });
     must_raise(AlarmCode::ClientsRefused, "clients", "a connection is refused", |state| {
         state.refusal = Some("a connection is refused".into());
+    });
+    must_raise(AlarmCode::AuditFailed, "audit log", "can't be written: audit: full", |state| {
+        state.audit_failure = Some("audit: full".into());
     });
 }
 

@@ -123,7 +123,8 @@ async fn nobody_is_served_without_a_valid_login_while_access_is_on() {
     let place = Place::new();
     let (node, user) = with_access(&place).await;
     let get = || request(Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent));
-    let anonymous = Principal::Anonymous(ListenerRights { operates: true });
+    let listener = ListenerRights { operates: true, ..ListenerRights::default() };
+    let anonymous = Principal::Anonymous(listener);
     let refused = node.handle(&anonymous, get()).await;
     assert_eq!(reason(refused), Reason::Unauthenticated);
     let refused = node.authorize(&anonymous, Operate::ShowStatus);

@@ -3,6 +3,7 @@
 pub(crate) mod access;
 mod admission;
 mod alarms;
+mod audit_records;
 mod available;
 mod buckets;
 mod budget;

@@ -229,6 +229,7 @@ async fn detect_and_serve(
         }
     }
     let (peer, tls) = (stream.peer_addr().ok(), stream.version());
+    role.origin.address = peer.map(|peer| peer.ip());
     tracing::debug!(target: "server", ?peer, tls, language = ?protocol, "connected");
     let refused = secure::refused_certificate(&stream, shared);
     let connection = Connection { stream, first, role };
@@ -261,7 +262,7 @@ async fn serve_guarded(
 
 /// Passes a connection to the front-end of its protocol, if its listener serves that.
 async fn serve_protocol(
-    connection: Connection,
+    mut connection: Connection,
     protocol: FirstBytes,
     state: &ServerState,
     shutdown: Shutdown,
@@ -279,6 +280,7 @@ async fn serve_protocol(
             refuse_foreign(connection, ForeignProtocol::Unknown, shared).await;
         }
         FirstBytes::Arakoon => {
+            connection.role.origin.protocol = "arakoon";
             let _open = shared.counters.open_connection(ClientProtocol::Arakoon);
             arakoon::serve(connection, shared.clone(), &state.arakoon, shutdown).await;
         }
@@ -294,6 +296,7 @@ async fn serve_protocol(
             serve_http(connection, is_riak, state, shutdown).await;
         }
         FirstBytes::Resp => {
+            connection.role.origin.protocol = "resp";
             let _open = shared.counters.open_connection(ClientProtocol::Resp);
             resp::serve(connection, shared.clone(), state.resp.clone(), shutdown).await;
         }
@@ -311,6 +314,7 @@ async fn serve_http(
 ) {
     loop {
         let (shared, shutdown) = (&state.shared, shutdown.clone());
+        connection.role.origin.protocol = if is_riak { "riak" } else { "http" };
         let next_connection = match is_riak {
             true => {
                 let _open = shared.counters.open_connection(ClientProtocol::Riak);

@@ -54,6 +54,17 @@ impl Logins {
         from: IpAddr,
         (user, password): (&[u8], &Password),
     ) -> Result<Arc<Login>> {
+        let login = self.check_password(node, from, (user, password)).await;
+        node.record_login(user, Some(from), &login);
+        login
+    }
+
+    async fn check_password(
+        &self,
+        node: &Node,
+        from: IpAddr,
+        (user, password): (&[u8], &Password),
+    ) -> Result<Arc<Login>> {
         let name = std::str::from_utf8(user).ok().filter(|name| check_user_name(name).is_ok());
         let account = name.and_then(|name| Some((name, node.user_account(name)?)));
         let account = account.filter(|(_, account)| account.is_enabled);
@@ -116,14 +127,20 @@ impl Logins {
     /// Logs in a user that the listener names.
     pub fn by_name(&self, node: &Node, name: &str) -> Result<Arc<Login>> {
         let account = node.user_account(name).filter(|account| account.is_enabled);
-        let account = account.ok_or_else(wrong_credentials)?;
-        Ok(Arc::new(Login { user: name.into(), since: account.since, token: None }))
+        let account = account.ok_or_else(wrong_credentials);
+        let login = account.map(|account| {
+            Arc::new(Login { user: name.into(), since: account.since, token: None })
+        });
+        node.record_login(name.as_bytes(), None, &login);
+        login
     }
 
     /// Logs in by a header `Authorization`: `Basic` or `Bearer` (RFC 7617, RFC 6750).
     pub async fn by_header(&self, node: &Node, from: IpAddr, header: &[u8]) -> Result<Arc<Login>> {
         if let Some(token) = parameter(header, BEARER) {
-            return self.by_token(node, token);
+            let login = self.by_token(node, token);
+            node.record_login(&[], Some(from), &login);
+            return login;
         }
         let encoded = parameter(header, BASIC).ok_or_else(wrong_credentials)?;
         let decoded = STANDARD.decode(encoded.trim_ascii()).map_err(|_| wrong_credentials())?;

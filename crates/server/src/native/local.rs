@@ -12,6 +12,7 @@ use crate::http::date::DateCache;
 use crate::http::{HttpAnswer, Method, Parsed, head};
 use crate::http_input::{HttpReadError, Input};
 use crate::shared::Shared;
+use base::access::Origin;
 use base::limits::ANSWER_WRITE_MS_MAX;
 use base::{BucketName, Error, Principal, Reason, Reply, Request};
 use bytes::BytesMut;
@@ -28,7 +29,11 @@ use tokio::time::timeout;
 /// Maximum number of connections at a time; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 16;
 /// Role of the socket: its user is an operator, and may do everything else too.
-const ROLE: ListenerRole = ListenerRole { kind: ListenerKind::Clients, access: Access::Operator };
+const ROLE: ListenerRole = ListenerRole {
+    kind: ListenerKind::Clients,
+    access: Access::Operator,
+    origin: Origin { protocol: "local", address: None },
+};
 
 /// Opens the socket at this path. What a former run left there is removed: the directory's lock
 /// keeps two nodes apart.

@@ -20,6 +20,11 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Carries out an operator's request, which the principal may do.
 pub async fn answer(shared: &Arc<Shared>, principal: &Principal, call: OperatorCall) -> HttpAnswer {
+    if let Some(act) = call.act()
+        && let Err(error) = shared.node.confirm_act(act).await
+    {
+        return errors::answer(&error);
+    }
     match call {
         OperatorCall::Checkpoint(target) => match checkpoints::create(shared, &target).await {
             Ok(path) => json_answer(&api::Checkpoint { target: path }),

@@ -14,6 +14,7 @@ use super::{errors, openapi, render, routes, table};
 use crate::access_control::AccessControl;
 use crate::connection::{Access, ListenerKind, ListenerRole};
 use crate::http::{Method, Parsed, head};
+use base::access::Origin;
 use base::request::{Call, DirectoryCall, OnMissing, SequenceMode, When};
 use base::{
     Body, BucketName, ClusterCall, Error, LogIndex, Outcome, Reason, Reply, Row, Update, Version,
@@ -23,7 +24,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 fn role(kind: ListenerKind, access: Access) -> ListenerRole {
-    ListenerRole { kind, access }
+    ListenerRole { kind, access, origin: Origin::default() }
 }
 
 fn target_at(role: ListenerRole, request: &str) -> Result<RequestTarget, HttpRefusal> {

@@ -146,7 +146,10 @@ impl OperatorCall {
             OperatorCall::Transfer(..) => Operate::TransferMaster,
             OperatorCall::Verify(_) => Operate::CompareReplicas,
             OperatorCall::DecidedValue(_, _, None) => Operate::ReadLogEntry,
-            OperatorCall::Access(_) => Operate::ShowAccess,
+            OperatorCall::Access(AccessRequest::Show | AccessRequest::Check(..)) => {
+                Operate::ShowAccess
+            }
+            OperatorCall::Access(_) => Operate::ChangeAccess,
             OperatorCall::Status => Operate::ShowStatus,
             OperatorCall::Metrics => Operate::ShowMetrics,
             OperatorCall::DecidedValue(_, _, Some(_))

@@ -62,7 +62,7 @@ pub fn text(
 ) -> String {
     let status = shared.node.status();
     let mut text = String::new();
-    let is_operator = shared.node.authorize(&client.principal, Operate::ShowStatistics).is_ok();
+    let is_operator = shared.node.may(&client.principal, Operate::ShowStatistics);
     for section in sections {
         if matches!(section, InfoSection::Credenza) && !is_operator {
             continue;

@@ -1,6 +1,7 @@
 //! Test server and tests that several front-ends share.
 
 mod access;
+mod audit;
 mod certificates;
 mod closing;
 mod counted;

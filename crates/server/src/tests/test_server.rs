@@ -106,6 +106,15 @@ impl TestServer {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
+    /// Returns the node's audit log, once everything so far is in it.
+    pub fn audit_log(&self) -> String {
+        let node = self.node.as_ref().expect("it runs until it is dropped");
+        let synced = node.confirm_act(base::rights::Operate::ShowAccess);
+        self.runtime.block_on(synced).expect("it is written");
+        let file = self.folder.join("audit/audit-0000000001.jsonl");
+        std::fs::read_to_string(file).expect("it is there")
+    }
+
     /// Submits a request to the node itself.
     pub fn call(&self, request: Request) -> base::Result<Reply> {
         let node = self.node.as_ref().expect("it runs until it is dropped");

@@ -84,7 +84,7 @@ const FRONT_END_LIMITS: [(&str, &[&str]); 9] = [
 ];
 
 /// Settings that are limits.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 13] = [
     "connections_max",
     "connections_per_address_max",
     "http_idle_ms_max",
@@ -94,6 +94,8 @@ const SETTINGS: [&str; 11] = [
     "log_bytes_max",
     "segment_bytes",
     "disk_reserve_bytes",
+    "audit_files_max",
+    "audit_file_bytes_max",
     "shutdown_timeout_ms",
     "open_files",
 ];

@@ -31,6 +31,7 @@ const USER_COUNTS: Coverage = By(&["counts_of_users_roles_and_tokens_are_bounded
 const QUOTAS: Coverage = By(&["quota_of_zero_or_beyond_its_limits_is_refused"]);
 const UNDECIDED: &str = "update_beyond_undecided_count_limit_is_refused";
 const BYTES: &str = "update_beyond_undecided_bytes_limit_is_refused";
+const AUDIT_FILES: Coverage = By(&["log_is_bounded_in_files_and_bytes_and_loses_its_oldest_lines"]);
 const CURSORS: Coverage = By(&["cursor_table_evicts_oldest_beyond_entry_and_byte_limits"]);
 
 /// Coverage of limits and settings by name. Limits between nodes are in `coverage_of`.
@@ -222,6 +223,8 @@ const LIMITS: &[(&str, Coverage)] = &[
         Not("others write to the disk, too, so not to the byte: \
              `full_disk_refuses_writes_allows_reads_and_deletes_and_recovers`"),
     ),
+    ("audit_files_max", AUDIT_FILES),
+    ("audit_file_bytes_max", AUDIT_FILES),
     (
         "shutdown_timeout_ms",
         Not("a wait: what is begun is finished, `stopping_node_is_live_and_not_ready`"),

@@ -128,7 +128,8 @@ fn principal_round_trips_before_other_bytes_and_its_prefixes_are_malformed() {
         }
     }
     assert!(Principal::read(&Bytes::from_static(&[4])).is_err());
-    let operates = Principal::Anonymous(ListenerRights { operates: true });
+    let operates =
+        Principal::Anonymous(ListenerRights { operates: true, ..ListenerRights::default() });
     let mut bytes = Vec::new();
     operates.write(&mut bytes);
     let (read, _) = Principal::read(&bytes.into()).expect("anonymous");

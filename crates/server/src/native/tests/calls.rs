@@ -3,7 +3,7 @@
 use super::requests;
 use super::steps::{append_read, append_update};
 use crate::access_control::AccessControl;
-use crate::connection::{Access, ListenerKind, ListenerRole};
+use crate::connection::{Access, ListenerKind};
 use crate::http::{Parsed, head};
 use crate::native::json::{bodies, write};
 use crate::native::route_needs::least_needs;
@@ -282,7 +282,7 @@ proptest! {
         text.push_str("\r\n");
         let Ok(Parsed::Head(head, _)) = head::parse(text.as_bytes()) else { panic!("{text:?}") };
         let control = AccessControl::new(&[]);
-        let role = ListenerRole { kind: ListenerKind::Clients, access: Access::Operator };
+        let role = super::role(ListenerKind::Clients, Access::Operator);
         let target = target::parse(&head, &control, role, &mut BucketName::default());
         let target = target.unwrap_or_else(|refusal| panic!("{text:?}: {refusal:?}"));
         let least = least_needs(&target).map(|need| need.and_then(|need| need.verb()));

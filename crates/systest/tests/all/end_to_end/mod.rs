@@ -8,6 +8,7 @@ mod admission;
 mod alternatives;
 mod arakoon;
 mod arakoon_three;
+mod audit;
 mod available_files;
 mod available_tool;
 mod buckets;

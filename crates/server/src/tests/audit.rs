@@ -1,0 +1,133 @@
+//! Audit log of what comes through the front-ends: logins, refusals and acts, in every protocol.
+
+use super::test_server::TestServer;
+use crate::ServerSettings;
+use base::access::ApiToken;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+const PASSWORD: &str = "correct horse: battery";
+const WRONG: &str = "wrong-password-typed";
+
+/// Returns the lines behind the first `skipped` ones, once each of them is written.
+fn lines(server: &TestServer, skipped: usize) -> Vec<Value> {
+    let text = server.audit_log();
+    let lines = text.lines().skip(skipped);
+    lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Returns a line's parts that tests compare: who, protocol, operation, outcome.
+fn fact(line: &Value) -> [String; 4] {
+    ["who", "protocol", "operation", "outcome"]
+        .map(|name| line[name].as_str().unwrap_or("-").to_string())
+}
+
+fn basic(user: &str, password: &str) -> String {
+    format!("authorization: Basic {}\r\n", STANDARD.encode(format!("{user}:{password}")))
+}
+
+fn http(server: &TestServer, line: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    let request = format!(
+        "{line} HTTP/1.1\r\nhost: localhost\r\n{headers}content-type: application/json\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    );
+    server.exchange(server.address, request.as_bytes())
+}
+
+#[test]
+fn every_kind_of_act_through_the_front_ends_is_in_the_audit_log() {
+    let server = TestServer::build();
+    server.turn_access_on("ada", PASSWORD, "read,own,operate,secure:cluster");
+    let begin = lines(&server, 0).len();
+    let ada = basic("ada", PASSWORD);
+    let resp = |commands: &str| server.exchange(server.address, commands.as_bytes());
+    let auth = |password: &str| {
+        format!("*3\r\n$4\r\nAUTH\r\n$3\r\nada\r\n${}\r\n{password}\r\n", password.len())
+    };
+    assert!(resp(&auth(WRONG)).starts_with("-WRONGPASS "));
+    let answers = resp(&format!("{}SET secret-key v\r\nCONFIG RESETSTAT\r\n", auth(PASSWORD)));
+    assert!(answers.starts_with("+OK\r\n-NOPERM ") && answers.ends_with("+OK\r\n"), "{answers}");
+    let created = http(&server, "PUT /v1/buckets/default/made", &ada, "{}");
+    assert!(created.starts_with("HTTP/1.1 201 "), "{created}");
+    let levels = http(&server, "GET /v1/admin/slow-requests", &ada, "");
+    assert!(levels.starts_with("HTTP/1.1 403 "), "{levels}");
+    let password = "another-password-of-bob";
+    let body = format!("{{\"password\":\"{password}\",\"roles\":[]}}");
+    let added = http(&server, "PUT /v1/access/users/bob", &ada, &body);
+    assert!(added.starts_with("HTTP/1.1 201 "), "{added}");
+    let shown = http(&server, "GET /v1/access", &ada, "");
+    assert!(shown.starts_with("HTTP/1.1 200 "), "{shown}");
+    let riak = http(&server, "PUT /buckets/b/keys/k", &ada, "v");
+    assert!(riak.starts_with("HTTP/1.1 403 "), "{riak}");
+    let unknown = http(&server, "GET /v1/buckets", &basic(WRONG, PASSWORD), "");
+    assert!(unknown.starts_with("HTTP/1.1 401 "), "{unknown}");
+    let found = lines(&server, begin);
+    let facts: Vec<_> = found.iter().map(fact).collect();
+    let expected = [
+        ["ada", "-", "login", "denied"],
+        ["ada", "-", "login", "done"],
+        ["ada", "resp", "set", "denied"],
+        ["ada", "resp", "reset_counts", "allowed"],
+        ["ada", "http", "create_bucket", "done"],
+        ["ada", "http", "show_slow_requests", "denied"],
+        ["ada", "http", "add_user", "allowed"],
+        ["ada", "http", "add_user", "done"],
+        ["ada", "http", "show_access", "allowed"],
+        ["ada", "riak", "store", "denied"],
+        ["(unknown)", "-", "login", "denied"],
+    ];
+    assert_eq!(facts, expected.map(|fact| fact.map(String::from)));
+    assert!(found.iter().all(|line| line["address"] == "127.0.0.1"), "{found:?}");
+    let all = server.audit_log();
+    for secret in [PASSWORD, WRONG, password, "secret-key", "argon2", &STANDARD.encode(WRONG)] {
+        assert!(!all.contains(secret), "{secret}: {all}");
+    }
+}
+
+#[test]
+fn login_by_token_is_recorded_with_its_label_and_once_for_many_requests() {
+    let server = TestServer::build();
+    server.turn_access_on("ada", PASSWORD, "watch:cluster");
+    let token = ApiToken::from_secret([7; 20]);
+    server.add_api_token("ada", &token);
+    let begin = lines(&server, 0).len();
+    let headers = format!("authorization: Bearer {}\r\n", token.text());
+    for _ in 0..50 {
+        let answer = http(&server, "GET /status", &headers, "");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    let wrong = format!("authorization: Bearer {}\r\n", ApiToken::from_secret([8; 20]).text());
+    assert!(http(&server, "GET /status", &wrong, "").starts_with("HTTP/1.1 401 "));
+    let found = lines(&server, begin);
+    let facts: Vec<_> = found.iter().map(fact).collect();
+    let expected = [["ada", "-", "login", "done"], ["(unknown)", "-", "login", "denied"]];
+    assert_eq!(facts, expected.map(|fact| fact.map(String::from)));
+    assert_eq!(found[0]["token"], "ci");
+    let all = server.audit_log();
+    assert!(!all.contains(token.text()) && !all.contains("credenza-api-"), "{all}");
+}
+
+#[test]
+fn arakoon_client_is_recorded_as_the_listeners_user() {
+    let listen = "127.0.0.1:0".parse().expect("an address");
+    let settings = ServerSettings {
+        arakoon_listen: vec![listen],
+        arakoon_clusters: vec!["ricky".into()],
+        arakoon_user: Some("ada".into()),
+        ..ServerSettings::default()
+    };
+    let server = TestServer::with_name("arakoon_0", settings);
+    let prologue = b"\x00\x00\xff\xb1\x01\x00\x00\x00\x05\x00\x00\x00ricky";
+    let exists = b"\x07\x00\xff\xb1\x00\x01\x00\x00\x00k";
+    let set = b"\x09\x00\xff\xb1\x01\x00\x00\x00k\x01\x00\x00\x00v";
+    let ask = |command: &[u8]| server.exchange(server.addresses[1], &[prologue, command].concat());
+    assert_eq!(ask(exists), "\0\0\0\0\0", "it makes the bucket, while access is off");
+    server.turn_access_on("ada", PASSWORD, "read:cluster");
+    let begin = lines(&server, 0).len();
+    assert!(ask(set).contains("forbidden"));
+    let facts: Vec<_> = lines(&server, begin).iter().map(fact).collect();
+    let expected = [["ada", "-", "login", "done"], ["ada", "arakoon", "set", "denied"]];
+    assert_eq!(facts, expected.map(|fact| fact.map(String::from)));
+}
