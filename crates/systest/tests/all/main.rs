@@ -1,5 +1,6 @@
 //! The one test binary of the workspace's system tests.
 
+mod access;
 mod available;
 mod causal;
 mod cluster;
