@@ -7,6 +7,7 @@
 //! `fault_injection/mod.rs`.
 
 pub mod access;
+pub mod canaries;
 pub mod certificates;
 pub mod checkers;
 pub mod client;

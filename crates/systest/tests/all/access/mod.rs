@@ -5,6 +5,7 @@
 //! Never: asserts in its short form how long a change takes: other work shares the machine.
 //! Read next: `revocation.rs`.
 
+mod canary;
 mod cut_off;
 mod revocation;
 
