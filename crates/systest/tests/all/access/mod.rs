@@ -3,10 +3,11 @@
 //! Promises: an experiment knows what a right allows from the documents, not from the product's
 //! table; a wrong verdict names the request, the user and the node.
 //! Never: asserts in its short form how long a change takes: other work shares the machine.
-//! Read next: `revocation.rs`.
+//! Read next: `revocation.rs`, then `matrix/mod.rs`.
 
 mod canary;
 mod cut_off;
+mod matrix;
 mod revocation;
 
 use std::time::{Duration, Instant};
