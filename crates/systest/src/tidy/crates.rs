@@ -200,7 +200,7 @@ pub const CRATES: [CrateRule; 20] = [
     CrateRule { name: "dvv", imports: &["base", "logic", "program", "bench"], never: &[] },
     CrateRule {
         name: "systest",
-        imports: &["base", "logic", "store", "node", "server", "cli", "bench"],
+        imports: &["base", "logic", "store", "node", "server", "tls", "cli", "bench"],
         never: &[],
     },
 ];

@@ -6,6 +6,7 @@
 //! Read next: `revocation.rs`, then `matrix/mod.rs`.
 
 mod canary;
+mod certificates;
 mod cut_off;
 mod matrix;
 mod revocation;
