@@ -3,6 +3,7 @@
 mod access;
 mod available;
 mod causal;
+mod checklist;
 mod cluster;
 mod docs;
 mod end_to_end;
