@@ -104,6 +104,7 @@ use checkpoint::Checkpointer;
 use cluster::ClusterAgent;
 use housekeeping::Housekeeper;
 use lifecycle::Lifecycle;
+use flow::Caller;
 use quotas::Metering;
 use replication::read::read_at_once;
 use route::Router;

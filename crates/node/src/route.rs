@@ -14,7 +14,7 @@ use crate::readiness::Readiness;
 use base::bucket::no_such_bucket;
 use base::error::shutting_down;
 use base::{
-    Body, BucketName, Call, Error, Principal, Properties, ReadLevel, Reason, Reply, Request,
+    Body, BucketName, Call, Error, Kind, Principal, Properties, ReadLevel, Reason, Reply, Request,
     Result, SessionCall,
 };
 use dynamo::Available;

@@ -7,37 +7,50 @@ use std::path::{Path, PathBuf};
 /// Authority in a folder.
 pub struct TestAuthority {
     folder: PathBuf,
+    /// File with the passphrase of its key. `None`: the key is not encrypted.
+    passphrase: Option<PathBuf>,
 }
 
 impl TestAuthority {
     /// Makes an authority in a new folder.
     pub fn create(folder: &Path) -> TestAuthority {
-        let authority = TestAuthority { folder: folder.into() };
+        let authority = TestAuthority { folder: folder.into(), passphrase: None };
         run(&["cert", "init", path_str(folder), "--cluster", "shop", "--plain"]);
         authority
     }
 
+    /// Makes an authority whose key is encrypted with the passphrase in this file.
+    pub fn with_passphrase(folder: &Path, file: &Path) -> TestAuthority {
+        let init = ["cert", "init", path_str(folder), "--cluster", "shop"];
+        run(&[&init[..], &["--passphrase-file", path_str(file)]].concat());
+        TestAuthority { folder: folder.into(), passphrase: Some(file.into()) }
+    }
+
+    /// Runs a command on the authority.
+    fn run(&self, words: &[&str]) {
+        let file = self.passphrase.as_deref().map(|file| ["--passphrase-file", path_str(file)]);
+        let file = file.as_ref().map_or(&[][..], |words| &words[..]);
+        run(&[words, &["--dir", path_str(&self.folder)], file].concat());
+    }
+
     /// Makes the certificate of a node on this machine.
     pub fn node(&self, name: &str) {
-        let hosts = "127.0.0.1,localhost";
-        run(&["cert", "node", name, "--host", hosts, "--dir", path_str(&self.folder)]);
+        self.run(&["cert", "node", name, "--host", "127.0.0.1,localhost"]);
     }
 
     /// Makes the certificate of a user.
     pub fn client(&self, user: &str) {
-        run(&["cert", "client", user, "--dir", path_str(&self.folder)]);
+        self.run(&["cert", "client", user]);
     }
 
     /// Makes a certificate anew.
     pub fn renew(&self, file: &str) {
-        let file = self.file(file);
-        run(&["cert", "renew", &file, "--dir", path_str(&self.folder)]);
+        self.run(&["cert", "renew", &self.file(file)]);
     }
 
     /// Revokes a certificate.
     pub fn revoke(&self, file: &str) {
-        let file = self.file(file);
-        run(&["cert", "revoke", &file, "--dir", path_str(&self.folder)]);
+        self.run(&["cert", "revoke", &self.file(file)]);
     }
 
     /// Returns the path of a file in its folder.

@@ -41,6 +41,7 @@ fn package(tool: &str) -> &str {
         "redis-benchmark" | "redis-cli" => "redis-tools",
         "systemd-analyze" | "systemd-socket-activate" => "systemd",
         "tclsh" => "tcl",
+        "testssl" => "testssl.sh",
         tool => tool,
     }
 }

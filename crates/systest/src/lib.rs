@@ -6,6 +6,8 @@
 //! Read next: `tidy/mod.rs`, then `server.rs`, `workload/mod.rs`, `cluster/mod.rs` and
 //! `fault_injection/mod.rs`.
 
+pub mod access;
+pub mod canaries;
 pub mod certificates;
 pub mod checkers;
 pub mod client;

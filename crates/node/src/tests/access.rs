@@ -2,6 +2,7 @@
 //! allows.
 
 use super::{Place, bytes, reason, request, set};
+use crate::access::Authorizer;
 use crate::{Flow, Node, SubmitResult};
 use base::access::{
     Grant, ListenerRights, Login, PasswordHash, Scope, Verb, Verbs, built_in_grants,
@@ -15,6 +16,7 @@ use base::{
     Principal, Range, Read, ReadLevel, Reason, Reply, Request, Result, RingCall, SessionCall,
     TokenDigest, Update,
 };
+use runtime::world;
 use std::sync::Arc;
 
 /// Role whose grants the matrix changes, and the user that has it.
@@ -316,6 +318,40 @@ async fn requests_are_refused_exactly_where_grants_do_not_cover_their_needs() {
     let place = Place::new();
     let (node, user) = with_access(&place).await;
     check_matrix(&node, async |request| node.handle(&user, request.clone()).await).await;
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn acts_on_the_cluster_are_refused_after_thirty_seconds_without_the_directorys_master() {
+    let place = Place::new();
+    let (node, user) = with_access(&place).await;
+    let all: Vec<_> = Verb::ALL.into_iter().map(Verb::name).collect();
+    change(&node, role(ROLE, &[&format!("{}:cluster", all.join(","))])).await.expect("set");
+    // An authorizer of its own, which the node does not tell of its contacts.
+    let access = Authorizer::new(node.router.locator.catalog.clone(), 0);
+    let at = |milliseconds: u64| world::set_time(Some(milliseconds * 1_000_000));
+    let check = |act: Operate| access.check(&user, &act.needs());
+    let move_bucket = request(Call::Directory(DirectoryCall::MoveBucket { group: GroupId(99) }));
+    let acts = [Operate::Reload, Operate::TransferMaster, Operate::ShowAccess];
+    at(30_000);
+    acts.iter().for_each(|act| assert_eq!(check(*act), Ok(()), "{act:?}"));
+    assert_eq!(access.admit(&mut Flow::of(user.clone()), &move_bucket), Ok(()));
+    at(30_001);
+    for act in acts {
+        assert_eq!(reason(check(act)), Reason::StaleReplica, "{act:?}");
+    }
+    let refused = access.admit(&mut Flow::of(user.clone()), &move_bucket);
+    assert_eq!(reason(refused), Reason::StaleReplica);
+    // Status and data go on, and the local socket keeps all rights.
+    assert_eq!(check(Operate::ShowStatus), Ok(()));
+    let get = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Dirty));
+    assert_eq!(access.admit(&mut Flow::of(user.clone()), &get), Ok(()));
+    let local = Principal::LocalOperator;
+    acts.iter().for_each(|act| assert_eq!(access.check(&local, &act.needs()), Ok(())));
+    access.note_contact();
+    at(60_001);
+    acts.iter().for_each(|act| assert_eq!(check(*act), Ok(()), "{act:?} after a contact"));
+    world::set_time(None);
     node.stop().await.expect("it stops");
 }
 

@@ -211,6 +211,14 @@ impl Arakoon {
         Ok(list)
     }
 
+    /// Sends a request of this code with these argument bytes; returns its error, if there is one.
+    /// What follows a success is not read: the connection is of no further use.
+    pub fn request(&mut self, code: u32, arguments: &[u8]) -> CallResult<()> {
+        let mut request = RequestBuffer::new(code);
+        request.0.extend_from_slice(arguments);
+        self.send_request(request)
+    }
+
     /// Returns the master's name. `None`: there is none.
     pub fn who_master(&mut self) -> CallResult<Option<String>> {
         self.send_request(RequestBuffer::new(0x02))?;

@@ -56,7 +56,8 @@ pub struct Options {
     pub disk: Option<(FileSystem, usize)>,
     /// The length of a lease.
     pub lease: Duration,
-    /// Further flags of every node, each with its value; `@NODE` stands for the node's name.
+    /// Further flags of every node, each with its value; `@NODE` stands for the node's name,
+    /// `@ADDRESS` for its address without a port.
     pub args: Vec<String>,
     /// Command that runs each node; empty: none.
     pub wrapper: Vec<String>,
@@ -153,7 +154,9 @@ impl Cluster {
         wrapper.extend(self.options.wrapper.clone());
         // Files that each node has of its own.
         let name = format!("n{node}");
-        args.extend(self.options.args.iter().map(|arg| arg.replace("@NODE", &name)));
+        let own =
+            |arg: &String| arg.replace("@NODE", &name).replace("@ADDRESS", &address.to_string());
+        args.extend(self.options.args.iter().map(own));
         let (data, listen) = (node_dir.join("data"), listen.to_string());
         Setup { data, listen, args, wrapper, ..Setup::default() }
     }

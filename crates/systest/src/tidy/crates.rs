@@ -264,7 +264,7 @@ pub const CRATES: [CrateRule; 21] = [
     CrateRule { name: "dvv", imports: &["base", "logic", "program", "bench"], never: &[] },
     CrateRule {
         name: "systest",
-        imports: &["base", "logic", "store", "node", "server", "cli", "bench"],
+        imports: &["base", "logic", "store", "node", "server", "tls", "cli", "bench"],
         never: &[],
     },
 ];

@@ -1,7 +1,9 @@
 //! The one test binary of the workspace's system tests.
 
+mod access;
 mod available;
 mod causal;
+mod checklist;
 mod cluster;
 mod docs;
 mod end_to_end;

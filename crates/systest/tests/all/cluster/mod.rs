@@ -27,6 +27,7 @@ mod members;
 mod members_away;
 mod moves;
 mod once;
+mod replay;
 mod snapshots;
 mod soak;
 mod space;

@@ -42,6 +42,7 @@ mod real_input;
 mod redis_tools;
 mod repair;
 mod riak;
+mod secure_cluster;
 mod service;
 mod strangers;
 mod tables;
@@ -50,6 +51,7 @@ mod times;
 mod tls;
 mod transfer;
 mod typed;
+mod typed_pages;
 mod verdict;
 
 use std::process::{Command, Output};

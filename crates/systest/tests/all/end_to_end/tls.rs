@@ -7,10 +7,11 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use systest::access::AccessAdmin;
 use systest::certificates::TestAuthority;
 use systest::client::Resp;
 use systest::environment::{Root, Scratch, find_tool, missing, path_str};
-use systest::report::skipped;
+use systest::report::{is_long_form, skipped};
 use systest::server::{Server, Setup, signal};
 
 /// Starts a node with TLS and these further flags; its authority has made certificates of the node
@@ -138,6 +139,66 @@ fn redis_py_works_inside_tls() {
     );
     let result = run(path_str(&python), &["-c".into(), script], b"");
     assert_eq!(stdout(&result), "done\n", "{}", String::from_utf8_lossy(&result.stderr));
+}
+
+#[test]
+fn riak_python_client_works_inside_tls_with_a_certificate_and_a_password() {
+    let name = "Riak's Python client inside TLS";
+    let python = match find_python() {
+        Ok(python) => python,
+        Err(reason) => return skipped(name, &reason),
+    };
+    let (scratch, authority, server) = start("tls-riak-py", &REQUIRED);
+    let admin = AccessAdmin::new(&scratch.join("data"));
+    admin.set_role("fruit", &["read,write:available/fruit"]);
+    admin.add_user("alice", "a-riak-password", "fruit");
+    admin.turn_on();
+    let script = systest::tidy::root().join("crates/systest/clients/riak_tls.py");
+    let mut args = vec![path_str(&script).to_string(), server.address.port().to_string()];
+    args.extend(["ca.crt", "alice.client.crt", "alice.client.key"].map(|it| authority.file(it)));
+    args.extend(words("alice a-riak-password"));
+    let result = run(path_str(&python), &args, b"");
+    assert_eq!(stdout(&result), "done\n", "{}", String::from_utf8_lossy(&result.stderr));
+}
+
+#[test]
+fn testssl_finds_tls_1_3_alone_and_no_weakness() {
+    let name = "testssl.sh against the binary";
+    if !is_long_form() {
+        return skipped(name, "takes minutes: CREDENZA_TEST_LONG=1");
+    }
+    if let Some(reason) = missing(Root::Spared, &["testssl"]) {
+        return skipped(name, &reason);
+    }
+    let (scratch, authority, mut server) = start("tls-testssl", &["--tls", "required"]);
+    let report = scratch.join("report.json");
+    let options = "--quiet --color 0 --warnings off --nodns none -p -s -f -U --add-ca";
+    let mut args = words(options);
+    args.extend([authority.file("ca.crt"), "--jsonfile".into(), path_str(&report).into()]);
+    args.push(server.address.to_string());
+    let result = run("testssl", &args, b"");
+    let report = std::fs::read(&report).unwrap_or_default();
+    let findings: serde_json::Value = serde_json::from_slice(&report)
+        .unwrap_or_else(|error| panic!("no report: {error}: {}", stdout(&result)));
+    let findings: Vec<[&str; 3]> = findings
+        .as_array()
+        .expect("a list of findings")
+        .iter()
+        .map(|it| ["id", "severity", "finding"].map(|field| it[field].as_str().unwrap_or("")))
+        .collect();
+    assert!(findings.len() > 30, "{findings:?}");
+    let bad: Vec<_> = findings
+        .iter()
+        .filter(|[_, severity, _]| !matches!(*severity, "OK" | "INFO" | "DEBUG"))
+        .collect();
+    assert!(bad.is_empty(), "{bad:?}");
+    for id in ["SSLv2", "SSLv3", "TLS1", "TLS1_1", "TLS1_2"] {
+        let found = findings.iter().find(|[found, ..]| *found == id);
+        assert_eq!(found.map(|[.., finding]| *finding), Some("not offered"), "{id}");
+    }
+    let newest = findings.iter().find(|[id, ..]| *id == "TLS1_3");
+    assert!(newest.is_some_and(|[.., finding]| finding.starts_with("offered")), "{newest:?}");
+    server.must_be_healthy();
 }
 
 #[test]
