@@ -89,8 +89,7 @@ impl Authorizer {
                     })?,
                     None => None,
                 };
-                let decided =
-                    request.needs(&mut |need| self.check_recent(recent, login, &need));
+                let decided = request.needs(&mut |need| self.check_recent(recent, login, &need));
                 decided.map(|()| metered)
             }
             _ => request.needs(&mut |need| self.check(&principal, &need)).map(|()| None),

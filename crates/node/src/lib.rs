@@ -102,9 +102,9 @@ use base::{
 use bytes::Bytes;
 use checkpoint::Checkpointer;
 use cluster::ClusterAgent;
+use flow::Caller;
 use housekeeping::Housekeeper;
 use lifecycle::Lifecycle;
-use flow::Caller;
 use quotas::Metering;
 use replication::read::read_at_once;
 use route::Router;

@@ -107,22 +107,24 @@ mod tests {
     use std::future::ready;
     use tokio::time::sleep;
 
-    const WAIT: Duration = Duration::from_millis(150);
+    const WAIT: Duration = Duration::from_millis(2);
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn each_wait_is_added_to_its_stage() {
         let mut times = StageTimes { is_measured: true, ..StageTimes::default() };
         times.measure(WaitStage::Decide, sleep(WAIT)).await;
         times.measure(WaitStage::Reply, sleep(WAIT)).await;
         times.measure(WaitStage::Reply, sleep(WAIT)).await;
         times.measure(WaitStage::Send, ready(())).await;
-        assert_eq!((times.decide, times.reply, times.send), (WAIT, WAIT * 2, Duration::ZERO));
+        // A sleep takes its time or longer.
+        assert!(times.decide >= WAIT && times.reply >= WAIT * 2, "{times:?}");
+        assert_eq!(times.send, Duration::ZERO);
         let mut all = StageTimes::of_reply(WAIT);
         all.add(&times);
-        assert_eq!((all.decide, all.reply), (WAIT, WAIT * 3));
+        assert_eq!((all.decide, all.reply), (times.decide, WAIT + times.reply));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn nothing_is_measured_without_a_slow_log() {
         let mut times = StageTimes::default();
         times.measure(WaitStage::Send, sleep(WAIT)).await;

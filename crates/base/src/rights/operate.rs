@@ -54,7 +54,7 @@ pub enum Operate {
 
 impl Operate {
     /// All acts.
-    pub const ALL: [Operate; 21] = [
+    pub const ALL: [Operate; 22] = [
         Operate::ShowStatus,
         Operate::ShowMetrics,
         Operate::ShowCluster,

@@ -90,6 +90,7 @@ impl Operate {
             Operate::ListCheckpoints => "list_checkpoints",
             Operate::ShowLogLevels => "show_log_levels",
             Operate::ShowSlowRequests => "show_slow_requests",
+            Operate::ShowHotKeys => "show_hot_keys",
             Operate::EndClients => "end_clients",
             Operate::ResetCounts => "reset_counts",
             Operate::ClearSlowRequests => "clear_slow_requests",
@@ -149,6 +150,7 @@ fn access_target(call: &AccessCall) -> Option<String> {
         AccessCall::AddUser { name, .. }
         | AccessCall::ChangeUser { name, .. }
         | AccessCall::SetPassword { name, .. }
+        | AccessCall::SetQuota { user: name, .. }
         | AccessCall::RemoveUser { name }
         | AccessCall::SetRole { name, .. }
         | AccessCall::RemoveRole { name } => name.clone(),
@@ -272,6 +274,7 @@ fn access_name(call: &AccessCall) -> &'static str {
         AccessCall::AddUser { .. } => "add_user",
         AccessCall::ChangeUser { .. } => "change_user",
         AccessCall::SetPassword { .. } => "set_password",
+        AccessCall::SetQuota { .. } => "set_quota",
         AccessCall::RemoveUser { .. } => "remove_user",
         AccessCall::AddApiToken { .. } => "add_api_token",
         AccessCall::RevokeApiToken { .. } => "revoke_api_token",

@@ -17,7 +17,6 @@ mod token_bucket;
 pub use meter::UserUse;
 pub(crate) use meter::{ConnectionPlace, MeteredRequest, UserMeter};
 
-use base::access::UserQuota;
 use base::limits::USERS_MAX;
 use base::{Request, Result};
 use cost::Cost;
@@ -167,6 +166,7 @@ fn user_samples(user: &str, used: UserUse) -> impl Iterator<Item = Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::access::UserQuota;
     use base::{BucketName, Call};
     use metadata::catalog::Catalog;
 

@@ -138,6 +138,7 @@ rows_of!(access_row, ACCESS, AccessCall, {
     AccessCall::AddUser { .. } => "PUT /v1/access/users/made ",
     AccessCall::ChangeUser { .. } => "PATCH /v1/access/users/",
     AccessCall::SetPassword { .. } => "/password ",
+    AccessCall::SetQuota { .. } => "PUT /v1/access/users/missing/quota ",
     AccessCall::RemoveUser { .. } => "DELETE /v1/access/users/missing",
     AccessCall::AddApiToken { .. } => "POST /v1/access/users/missing/tokens",
     AccessCall::RevokeApiToken { .. } => "DELETE /v1/access/users/missing/tokens/",
@@ -156,6 +157,7 @@ rows_of!(act_row, ACTS, Operate, {
     Operate::ListCheckpoints => "GET /v1/admin/checkpoints",
     Operate::ShowLogLevels => "GET /v1/admin/log-levels",
     Operate::ShowSlowRequests => "GET /v1/admin/slow-requests",
+    Operate::ShowHotKeys => "GET /v1/admin/hot-keys",
     Operate::EndClients => "!CLIENT KILL",
     Operate::ResetCounts => "!CONFIG RESETSTAT",
     Operate::ClearSlowRequests => "DELETE /v1/admin/slow-requests",
@@ -167,6 +169,7 @@ rows_of!(act_row, ACTS, Operate, {
     Operate::TransferMaster => "/transfer ",
     Operate::ReadLogEntry => "/values/",
     Operate::ShowAccess => "GET /v1/access",
+    Operate::ChangeAccess => "PUT /v1/access/users/made ",
 });
 
 /// Rows of calls by kind; a kind without rows of its own names those of its variants.

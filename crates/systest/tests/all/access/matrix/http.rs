@@ -118,6 +118,7 @@ PUT /v1/access/users/made {"roles":[]}                          | secure:cluster
 PATCH /v1/access/users/missing {"enabled":true}                 | secure:cluster
 DELETE /v1/access/users/missing                                 | secure:cluster
 PUT /v1/access/users/missing/password {"password":null}         | secure:cluster
+PUT /v1/access/users/missing/quota {"operations":5}             | secure:cluster
 POST /v1/access/users/missing/tokens {"label":"x"}              | secure:cluster
 DELETE /v1/access/users/missing/tokens/x                        | secure:cluster
 PUT /v1/access/roles/made {"grants":[]}                         | secure:cluster
@@ -127,6 +128,7 @@ GET /v1/admin/checkpoints                                       | watch:cluster
 DELETE /v1/admin/checkpoints/missing                            | operate:cluster
 POST /v1/admin/reload                                           | operate:cluster
 GET /v1/admin/slow-requests                                     | watch:cluster
+GET /v1/admin/hot-keys                                          | watch:cluster
 DELETE /v1/admin/slow-requests                                  | operate:cluster
 GET /v1/admin/log-levels                                        | watch:cluster
 PUT /v1/admin/log-levels {"other":"info"}                       | operate:cluster
