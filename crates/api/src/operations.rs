@@ -117,7 +117,7 @@ pub struct SlowStages {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EntryStages {
-    /// It gathered updates, or waited for earlier entries.
+    /// Time in which it gathered updates, or waited for earlier entries.
     pub batch_ms: u64,
     /// Then it waited for the log of this node, or was decided before.
     pub log_ms: u64,

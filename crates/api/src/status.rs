@@ -259,7 +259,7 @@ pub struct TaskBeat {
     /// Activity of the task.
     #[schemars(schema_with = "activity")]
     pub activity: String,
-    /// What the task waits for in the middle of a round; null: unknown, or it does not wait.
+    /// Event that the task waits for in the middle of a round; null: unknown, or it does not wait.
     pub waits_for: Option<String>,
     /// Time since the last beat in milliseconds, to a second; of a task that waits in the middle of
     /// a round, since the round began.

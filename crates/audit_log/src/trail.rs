@@ -163,13 +163,18 @@ impl AuditTrail {
         self.failure().map_or(Ok(()), |cause| Err(unwritable(&cause)))
     }
 
+    /// Makes the thread write what waits, and end.
+    pub fn begin_close(&self) {
+        self.lock().is_closed = true;
+        self.wake.notify_all();
+    }
+
     /// Ends the thread once it has written what waits. Resolves then.
     pub async fn close(&self) {
         if self.is_off() {
             return;
         }
-        self.lock().is_closed = true;
-        self.wake.notify_all();
+        self.begin_close();
         let mut progress = self.progress.subscribe();
         let ended = async { progress.wait_for(|progress| progress.has_ended).await.is_ok() };
         if world::timeout(CONFIRM_TIMEOUT, ended).await != Some(true) {

@@ -5,9 +5,9 @@ use crate::record::{AuditEntry, AuditOutcome, AuditRecord};
 use base::Reason;
 use runtime::world;
 
-/// Most entries that wait to be written. One more is lost, and counted.
+/// Maximum number of entries that wait to be written. One more is lost, and counted.
 pub const ENTRIES_MAX: usize = 8_192;
-/// The same for what anybody can provoke, and for operations on keys: they leave the rest to acts.
+/// Maximum for what anybody can provoke, and for operations on keys: they leave the rest to acts.
 pub const COMMON_ENTRIES_MAX: usize = ENTRIES_MAX / 2;
 
 /// State that those who record share with the thread.

@@ -135,6 +135,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
         status,
         lifecycle: handles.lifecycle,
         router,
+        drop_guard: None,
     })
 }
 

@@ -108,6 +108,7 @@ use lifecycle::Lifecycle;
 use quotas::Metering;
 use replication::read::read_at_once;
 use route::Router;
+use shutdown::DropGuard;
 use status_reader::StatusReader;
 use std::sync::Arc;
 use transfer::BucketMoves;
@@ -124,6 +125,8 @@ pub struct Node {
     checkpointer: Arc<Checkpointer>,
     status: Arc<StatusReader>,
     lifecycle: Arc<Lifecycle>,
+    /// Guard that ends a started node whose last handle is dropped without a stop.
+    drop_guard: Option<Arc<DropGuard>>,
 }
 
 impl Node {

@@ -99,7 +99,8 @@ impl Node {
     }
 
     /// Decides whether the principal of a flow is allowed at least one of these needs, before its
-    /// request is known, and records a refusal. No need at all is granted. Errors: as for the first.
+    /// request is known, and records a refusal. No need at all is granted. Errors: as for the
+    /// first.
     pub fn authorize_any<'n>(
         &self,
         flow: &mut Flow,

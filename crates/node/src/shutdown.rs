@@ -1,11 +1,14 @@
 //! Shutdown of a node.
 
 use crate::Node;
+use crate::housekeeping::Housekeeper;
+use crate::lifecycle::Lifecycle;
 use crate::locator::GroupLocator;
 use crate::route::Router;
 use base::{Error, Reason, Result};
 use logic::consensus::Role;
 use replication::group::Group;
+use runtime::Watchdog;
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{Lane, PeerStatus};
@@ -22,6 +25,41 @@ const STOP_WAIT: Duration = Duration::from_secs(30);
 const STOP_WAIT_FULL: Duration = Duration::from_secs(1);
 /// Maximum wait of a stop for tasks that wait for nothing else.
 pub(crate) const TASKS_WAIT: Duration = Duration::from_secs(5);
+
+/// Guard of a started node: if its last handle is dropped without a stop, its tasks and threads end soon, and
+/// the directory is unlocked then. As after a kill, the next start finds what was acknowledged.
+pub(crate) struct DropGuard {
+    router: Arc<Router>,
+    housekeeper: Arc<Housekeeper>,
+    watchdog: Arc<Watchdog>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl DropGuard {
+    pub(crate) fn of(node: &Node) -> DropGuard {
+        let Node { router, housekeeper, status, lifecycle, .. } = node;
+        DropGuard {
+            router: router.clone(),
+            housekeeper: housekeeper.clone(),
+            watchdog: status.diagnostics.watchdog.clone(),
+            lifecycle: lifecycle.clone(),
+        }
+    }
+}
+
+impl Drop for DropGuard {
+    fn drop(&mut self) {
+        if !self.lifecycle.begin_stop() {
+            return;
+        }
+        self.housekeeper.close();
+        self.watchdog.close();
+        self.router.locator.groups.close();
+        self.lifecycle.tasks.all.cancel();
+        self.router.recorder.trail.begin_close();
+        self.housekeeper.disk.log_writer.begin_stop();
+    }
+}
 
 /// See [`Node::step_down`].
 pub(crate) async fn step_down(node: &Node) {

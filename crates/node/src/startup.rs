@@ -9,6 +9,7 @@ use crate::housekeeping::Merger;
 use crate::lifecycle::Lifecycle;
 use crate::recovery::{Recovered, recover};
 use crate::ring_replacement::{self, RingReplacement};
+use crate::shutdown::DropGuard;
 use crate::{
     Node, NodeSettings, alarm_watch, cluster, disk_alarm, dispatch, master_alarm, transfer,
 };
@@ -56,10 +57,11 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         vnodes,
     };
     let interval = Duration::from_millis(settings.sync_interval_ms.max(1));
-    let node = assemble(settings, parts)?;
+    let mut node = assemble(settings, parts)?;
     let completions = Arc::new(LogCompletions::of(&node));
     let disk = &node.housekeeper.disk;
     disk.log_writer.start(log, interval, completions, disk.metrics.clone())?;
+    node.drop_guard = Some(Arc::new(DropGuard::of(&node)));
     dispatch::begin(&node).await?;
     start_loops(&node, is_stored);
     become_ready(&node).await?;

@@ -19,8 +19,8 @@ const KEPT_MAX: usize = 64;
 /// Times that an applied entry spent in each stage, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntryStages {
-    /// From its first update until it was proposed: it gathered updates, or waited for earlier
-    /// entries.
+    /// Time from its first update until it was proposed: it gathered updates, or waited for
+    /// earlier entries.
     pub batch_ms: u64,
     /// Then until this node's log had it, or until it was decided without that.
     pub log_ms: u64,

@@ -112,7 +112,7 @@ pub struct BeatStatus {
     pub name: String,
     /// Activity of the task.
     pub activity: Activity,
-    /// What the task waits for in the middle of a round, if that is known.
+    /// Event that the task waits for in the middle of a round, if that is known.
     pub place: Option<&'static str>,
     /// Time since the beat changed, or since the task came round if it waits in the middle of a
     /// round, in milliseconds.

@@ -175,11 +175,16 @@ impl LogWriterHandle {
         self.wake.notify_one();
     }
 
-    /// Writes and syncs what was submitted and ends the thread; returns when it has ended.
-    pub fn stop(&self) {
-        let mut queue = self.queue();
-        queue.stopping = true;
+    /// Makes the thread write and sync what was submitted, and end.
+    pub fn begin_stop(&self) {
+        self.queue().stopping = true;
         self.wake.notify_one();
+    }
+
+    /// Stops as [`LogWriterHandle::begin_stop`] does; returns when the thread has ended.
+    pub fn stop(&self) {
+        self.begin_stop();
+        let mut queue = self.queue();
         // Both sides wait on `wake`. The writer does not wait once `stopping` is set, so this wait
         // consumes no wake-up meant for the writer.
         while !queue.stopped {

@@ -1,4 +1,4 @@
-//! What a crash leaves: a torn last line, which the next start reports and nobody rewrites.
+//! Traces of a crash: a torn last line, which the next start reports and nobody rewrites.
 
 use super::{WIDE, append, file, folder, lines, report, written};
 use crate::{AuditFollower, AuditLimits};

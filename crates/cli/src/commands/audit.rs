@@ -118,9 +118,9 @@ impl AuditTail {
             let mut print = |line: &str| {
                 let text = self.shown(line, digest.as_deref());
                 let written = text.map_or(Ok(()), |text| writeln!(out, "{text}"));
-                written.or_else(|error| {
+                written.map_err(|error| {
                     failed = Some(output::write_failure(error));
-                    Err(io::ErrorKind::Other.into())
+                    io::ErrorKind::Other.into()
                 })
             };
             let read = follower.read(&mut print);

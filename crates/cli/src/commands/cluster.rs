@@ -76,7 +76,7 @@ pub enum OnlineCommand {
     /// Have greetings between nodes signed, in a cluster founded by an older version
     Secret(Secret),
     /// Show who keeps the partitions of available buckets, and change it
-    Ring(RingCommand),
+    Ring(Box<RingCommand>),
     /// Recover from the permanent loss of a majority: show what a stopped member has, make it the
     /// only one
     Recover(Recover),

@@ -169,7 +169,7 @@ async fn hanging_task_is_named_and_does_not_block_the_stop() {
 
 /// All that a node is made of.
 fn parts(node: &Node) -> [Arc<dyn Any>; 9] {
-    let Node { router, cluster, moves, housekeeper, checkpointer, status, lifecycle } = node;
+    let Node { router, cluster, moves, housekeeper, checkpointer, status, lifecycle, .. } = node;
     [
         router.clone(),
         cluster.clone(),
@@ -200,4 +200,17 @@ async fn stopped_nodes_release_all_their_parts() {
         (removed && groups.iter().all(|group| group.strong_count() == 0)).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropped_node_ends_its_threads_and_unlocks_its_directory() {
+    let place = Place::new();
+    let node = place.start().await;
+    super::update(&node, super::set("k", "1")).await.expect("it is taken");
+    let threads = Arc::downgrade(&node.housekeeper);
+    drop(node);
+    wait("the end of what held the node", || (threads.strong_count() == 0).then_some(())).await;
+    let again = place.start().await;
+    assert_eq!(super::get(&again, "k").await.as_deref(), Some(&b"1"[..]));
+    again.stop().await.expect("it stops");
 }

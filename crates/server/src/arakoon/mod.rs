@@ -15,6 +15,7 @@ mod commands;
 mod counters;
 mod errors;
 mod frame;
+mod login;
 mod nursery;
 mod output;
 mod ranges;

@@ -3,13 +3,13 @@
 use super::commands::ArakoonCommand;
 use super::errors::ArakoonRefusal;
 use super::frame::{ParseProgress, Parser, Prologue, parse_prologue};
+use super::login::principal;
 use super::output::Output;
 use super::registry::Registry;
 use super::statistics::{Class, Statistics};
 use super::translate::{self, ArakoonShape, ClusterQuery, CommandPlan};
 use super::{clusters, views};
 use crate::buffer_budget::{BufferBudget, reply_bytes};
-use crate::connection::{ListenerKind, ListenerRole};
 use crate::counters::{OperationKind, Verdict};
 use crate::idle::Activity;
 use crate::read_buffer::ReadBuffer;
@@ -18,7 +18,7 @@ use crate::stages::{StageTimes, WaitStage};
 use crate::writer::{self, Pieces};
 use crate::{Connection, Shared, Shutdown};
 use base::limits::{HELLO_MS_MAX, PIPELINE_DEPTH_MAX};
-use base::{BucketName, Call, Kind, Principal, Range, ReadLevel, Reply, Request, Result, Update};
+use base::{BucketName, Call, Kind, Range, ReadLevel, Reply, Request, Result, Update};
 use node::{Flow, SubmitResult, call_key, key_digest};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -75,29 +75,6 @@ pub(crate) async fn serve(
             connection.run(end_signal).await;
         }
         Err(error) => clusters::reject_client(&mut stream, &shared, &cluster, &error).await,
-    }
-}
-
-/// Returns the principal of a connection. The protocol has no login: the client's certificate names
-/// a user, or a listener of Arakoon's alone does, for all others who reach it.
-fn principal(shared: &Shared, role: ListenerRole, stream: &Stream) -> Principal {
-    if !shared.node.is_access_on() {
-        return role.principal();
-    }
-    let of_listener = || {
-        let name = shared.settings.arakoon_user.as_deref();
-        let name = name.filter(|_| role.kind == ListenerKind::Arakoon)?;
-        shared.logins.by_name(&shared.node, name).ok()
-    };
-    let login = match shared.logins.by_certificate(&shared.node, stream.identity()) {
-        Ok(Some(login)) => Some(login),
-        Ok(None) => of_listener(),
-        // The certificate's user is disabled: it does not become the listener's.
-        Err(_) => None,
-    };
-    match login {
-        Some(login) => Principal::User(login, role.rights()),
-        None => role.principal(),
     }
 }
 

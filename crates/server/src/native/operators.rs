@@ -34,10 +34,7 @@ pub async fn answer(shared: &Arc<Shared>, principal: &Principal, call: OperatorC
             Ok(found) => json_answer(&found),
             Err(error) => errors::answer(&error),
         },
-        OperatorCall::RemoveCheckpoint(name) => match checkpoints::remove(shared, &name).await {
-            Ok(()) => HttpAnswer::new(StatusCode::NoContent, AnswerContent::None),
-            Err(error) => errors::answer(&error),
-        },
+        OperatorCall::RemoveCheckpoint(name) => done(checkpoints::remove(shared, &name).await),
         OperatorCall::GetLogLevels => log_levels(shared),
         OperatorCall::PutLogLevels(changes) => match set_log_levels(shared, &changes) {
             Ok(()) => log_levels(shared),
@@ -50,7 +47,7 @@ pub async fn answer(shared: &Arc<Shared>, principal: &Principal, call: OperatorC
         OperatorCall::ListSlowRequests => json_answer(&slow::list(shared)),
         OperatorCall::ResetSlowRequests => {
             shared.node.clear_slow_requests();
-            HttpAnswer::new(StatusCode::NoContent, AnswerContent::None)
+            done(Ok(()))
         }
         OperatorCall::ListHotKeys => json_answer(&hot::list(shared, principal)),
         OperatorCall::EmptyPrefix(call) => emptying::answer(shared, principal, call).await,
@@ -59,10 +56,7 @@ pub async fn answer(shared: &Arc<Shared>, principal: &Principal, call: OperatorC
             Err(error) => errors::answer(&error),
         },
         OperatorCall::Cluster => json_answer(&overview(shared).await),
-        OperatorCall::Transfer(group, to) => match shared.node.transfer(group, &to).await {
-            Ok(()) => HttpAnswer::new(StatusCode::NoContent, AnswerContent::None),
-            Err(error) => errors::answer(&error),
-        },
+        OperatorCall::Transfer(group, to) => done(shared.node.transfer(group, &to).await),
         OperatorCall::Verify(group) => match shared.node.verify(group).await {
             Ok(pass) => json_answer(&api::ComparisonPass { pass }),
             Err(error) => errors::answer(&error),
@@ -91,6 +85,14 @@ pub async fn answer(shared: &Arc<Shared>, principal: &Principal, call: OperatorC
         OperatorCall::OpenApi => {
             HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(document(shared)))
         }
+    }
+}
+
+/// Answers a call that has no content to answer.
+fn done(result: Result<(), Error>) -> HttpAnswer {
+    match result {
+        Ok(()) => HttpAnswer::new(StatusCode::NoContent, AnswerContent::None),
+        Err(error) => errors::answer(&error),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::stages::WaitStage;
 use crate::writer;
 use base::limits::ANSWER_WRITE_MS_MAX;
 use base::request::Call;
-use base::{Body, Error, Page, Range, Read, Reason, Request};
+use base::{Body, Error, Page, Principal, Range, Read, Reason, Request};
 use std::io::Write;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -53,13 +53,7 @@ pub async fn rows(
     let mut page_budget = BufferBudget::default();
     loop {
         let (principal, page) = (connection.flow.principal(), page_request(&request, &range));
-        // A quota must not break off an answer: its debt delays the next request instead.
-        let reading = async {
-            match head_is_written {
-                false => shared.node.handle(principal, page).await,
-                true => shared.node.handle_next(principal, page).await,
-            }
-        };
+        let reading = read_page(&shared, principal, page, head_is_written);
         let reply = origin.stages.measure(WaitStage::Reply, reading).await;
         let page = match reply {
             Ok(base::Reply { index, body: Body::Page(page), .. }) => {
@@ -106,6 +100,20 @@ pub async fn rows(
     output::report_slow(&shared, &origin, elapsed);
     // Without chunks only the end of the connection marks the end of the lines.
     if encode_options.is_http_10 { Err(ConnectionEnd::Disconnected) } else { Ok(()) }
+}
+
+/// Reads a page. A quota must not break off an answer that has begun: its debt delays the next
+/// request instead.
+async fn read_page(
+    shared: &Shared,
+    principal: &Principal,
+    page: Request,
+    has_begun: bool,
+) -> Result<base::Reply, Error> {
+    match has_begun {
+        false => shared.node.handle(principal, page).await,
+        true => shared.node.handle_next(principal, page).await,
+    }
 }
 
 /// Writes the head of the answer. `index`: index of the first page.

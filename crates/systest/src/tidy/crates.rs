@@ -1,6 +1,9 @@
 //! Rules of crates: the imports that each may have, and the words it must not use.
 
 use super::source::{CRATE_FOLDERS, SourceFile, line_of, word_offsets};
+use super::words::{
+    AUDIT_LOG, CLI, ForbiddenWord, NODE, ORDERED, PARENTS, PURE, QUIET, SERVER, STORE, TLS,
+};
 use super::{Complaint, Workspace};
 
 /// Rule of one crate.
@@ -13,176 +16,8 @@ pub struct CrateRule {
     pub never: &'static [&'static [ForbiddenWord]],
 }
 
-/// A forbidden word: the word, the reason, the replacement, and the files that may use it.
-pub struct ForbiddenWord {
-    pattern: &'static str,
-    reason: &'static str,
-    except: &'static [&'static str],
-}
-
-const fn forbid(pattern: &'static str, reason: &'static str) -> ForbiddenWord {
-    ForbiddenWord { pattern, reason, except: &[] }
-}
-
-const fn forbid_except(
-    pattern: &'static str,
-    reason: &'static str,
-    except: &'static [&'static str],
-) -> ForbiddenWord {
-    ForbiddenWord { pattern, reason, except }
-}
-
-const PURE: &[ForbiddenWord] = &[
-    forbid("std::fs", "this crate touches no file: hand the bytes in, or move the code to `store`"),
-    forbid("std::net", "this crate touches no socket: let `transport` send"),
-    forbid("std::thread", "this crate starts no thread: return an effect"),
-    forbid("std::process", "this crate touches no process"),
-    forbid("std::env", "settings are passed in, never reached for"),
-    forbid("Instant", "time comes in as an argument, or one seed tells two histories"),
-    forbid("SystemTime", "time comes in as an argument, or one seed tells two histories"),
-    forbid("tokio", "this crate never waits: return an effect, let a crate above wait"),
-    forbid("rand", "chance comes in as an argument, or one seed tells two histories"),
-    forbid("async fn", "this crate never waits: return an effect, let a crate above wait"),
-    forbid(".await", "this crate never waits: return an effect, let a crate above wait"),
-];
-
-const ORDERED: &[ForbiddenWord] = &[
-    forbid("HashMap", "its order differs from run to run: use a BTreeMap"),
-    forbid("HashSet", "its order differs from run to run: use a BTreeSet"),
-];
-
-const QUIET: &[ForbiddenWord] = &[
-    forbid("println!", "only `app` prints: return the text, or log it with `tracing`"),
-    forbid("eprintln!", "only `app` prints: return the text, or log it with `tracing`"),
-    forbid("print!", "only `app` prints: return the text, or log it with `tracing`"),
-    forbid("eprint!", "only `app` prints: return the text, or log it with `tracing`"),
-];
-
-const STORE: &[ForbiddenWord] = &[
-    forbid_except(
-        "std::fs",
-        "the log reaches files through the trait Disk, so that a test can crash it at any step",
-        &["disk.rs", "disk/", "datadir.rs", "datadir/", "trees/", "check.rs", "check/"],
-    ),
-    forbid("std::net", "the store opens no socket"),
-    forbid_except("std::env", "settings are passed in, never reached for", &[]),
-    forbid("tokio", "the store is never async: the keeper's thread calls it"),
-    forbid("async fn", "the store is never async: the keeper's thread calls it"),
-    forbid(".await", "the store is never async: the keeper's thread calls it"),
-    forbid("SystemTime", "the store reads no clock: let `node` pass the time in"),
-    forbid("rand", "the store rolls no dice: let `node` pass the number in"),
-];
-
-const NODE: &[ForbiddenWord] = &[
-    forbid_except("std::fs", "a file is the store's business", &["process.rs"]),
-    forbid("std::env", "settings are passed in, never reached for"),
-    forbid("SystemTime", "no decision may hang on a wall clock: use the group's time"),
-    forbid_except(
-        "Instant",
-        "the time is asked in one place, so that it can be simulated",
-        &["world.rs"],
-    ),
-    forbid_except(
-        "rand",
-        "the dice are rolled in one place, so that one seed tells one history",
-        &["world.rs"],
-    ),
-    forbid("unbounded_channel", "a queue without a bound hides overload: name a limit"),
-    forbid("mpsc::channel()", "a queue without a bound hides overload: use `sync_channel`"),
-];
-
-/// Words that begin a task without a parent. A loop begins in a scope alone, which asks for the
-/// watch over it (`runtime::Watch`), so that the watchdog knows every loop.
-const PARENTS: &[ForbiddenWord] = &[
-    // The tasks of these sets are single requests, or handshakes with a time limit, which their
-    // owner awaits.
-    forbid_except(
-        "tokio::task::JoinSet",
-        "a loop has a watch: begin it in a `runtime::TaskScope`",
-        &["accept.rs", "compare.rs", "cluster/report.rs", "cluster/secret.rs"],
-    ),
-    // Here a task of a scope is spawned (`TaskScope::track`).
-    forbid_except(
-        "Handle::current",
-        "a loop has a watch: begin it in a `runtime::TaskScope`",
-        &["tcp.rs"],
-    ),
-    forbid_except(
-        "tokio::spawn",
-        "a task has a parent that awaits it: begin it in a `runtime::TaskScope`",
-        &["world.rs"],
-    ),
-    // Except for the first, these files run work that the caller awaits at once: the start, the
-    // stop, and the owner of a `FileTask`.
-    forbid_except(
-        "spawn_blocking",
-        "work that blocks counts while it runs: use `TaskScope::run_blocking`",
-        &["world.rs", "startup.rs", "cluster/recover.rs", "shutdown.rs", "snapshot/receive.rs"],
-    ),
-    forbid_except(
-        "thread::Builder",
-        "a thread has a parent that awaits it: use `TaskScope::start_thread`",
-        &["tasks.rs", "log_writer.rs"],
-    ),
-    forbid("thread::spawn", "a thread has a parent that awaits it: use `TaskScope::start_thread`"),
-];
-
-const SERVER: &[ForbiddenWord] = &[
-    forbid("std::fs", "a front-end touches no file: ask the node"),
-    forbid("std::env", "settings are passed in, never reached for"),
-    forbid("std::thread", "a connection is a task: spawn it on the runtime"),
-    // The loops of listeners, begun by one function; and the connections of operators.
-    forbid_except(
-        "tokio::spawn",
-        "a loop has a watch: begin it by `Node::watch_loop`",
-        &["listener/mod.rs", "native/local.rs"],
-    ),
-    // Connections of clients, which end with their clients or by time limits.
-    forbid_except(
-        "tokio::task::JoinSet",
-        "a loop has a watch: begin it by `Node::watch_loop`",
-        &["listener/accept.rs", "listener/bound_ports.rs"],
-    ),
-    // Old clients send wall-clock times (EXPIREAT, TIME, statistics): one file handles them for all
-    // front-ends.
-    forbid_except(
-        "SystemTime",
-        "no answer may hang on a wall clock: use the group's time",
-        &["clock.rs"],
-    ),
-    forbid("unbounded_channel", "a queue without a bound hides overload: name a limit"),
-];
-
-const CLI: &[ForbiddenWord] = &[
-    // The thread of the process' log: it outlives the node, and a full queue drops lines, which the
-    // log counts. The other two belong to commands of clients.
-    forbid_except(
-        "thread::Builder",
-        "a loop of a serving node has a watch: begin it by `Node::watch_loop`",
-        &["logging/writer.rs", "commands/import/batches.rs"],
-    ),
-    forbid_except(
-        "tokio::spawn",
-        "a loop of a serving node has a watch: begin it by `Node::watch_loop`",
-        &["client/mod.rs"],
-    ),
-];
-
 /// Crates that the paths of requests, consistent and available, may import.
 const PATH: &[&str] = &["base", "logic", "store", "runtime", "transport"];
-/// Words of the crate of TLS.
-const TLS: &[ForbiddenWord] = &[
-    forbid("std::env", "settings are passed in, never reached for"),
-    forbid("std::thread", "this crate starts no thread: its callers' tasks wait"),
-    forbid("tokio::spawn", "a handshake belongs to the task of its connection"),
-];
-/// Words of the crate of the audit log.
-const AUDIT_LOG: &[ForbiddenWord] = &[
-    forbid("std::env", "settings are passed in, never reached for"),
-    forbid("SystemTime", "the time is asked in one place, so that it can be simulated"),
-    forbid("Instant", "the time is asked in one place, so that it can be simulated"),
-    forbid("rand", "the dice are rolled in one place, so that one seed tells one history"),
-];
 /// Crates that a node consists of. The node re-exports what its callers need of them, so that no
 /// crate above it imports them.
 const NODE_IMPORTS: &[&str] = &[

@@ -16,6 +16,7 @@ mod prose;
 mod shape;
 mod source;
 mod walkthroughs;
+mod words;
 
 pub use crates::{CRATES, forbidden_words, imports};
 pub use documents::{architecture, decisions, formats, links, settings, stories};

@@ -168,7 +168,7 @@ impl Export {
         if let Some(key) = last_key {
             pages = pages.start_after(key);
         }
-        Ok(Rows::Range(pages))
+        Ok(Rows::Range(Box::new(pages)))
     }
 
     /// Returns the end of an existing file. `None`: there is no file.

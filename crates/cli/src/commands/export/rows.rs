@@ -28,7 +28,7 @@ pub struct ExportRecord {
 /// Source of an export.
 pub enum Rows {
     /// A consistent bucket.
-    Range(Pages),
+    Range(Box<Pages>),
     /// An available bucket.
     Keys(Box<KeyValues>),
 }
