@@ -155,7 +155,10 @@ impl ActRecorder {
         }
         let (operation, scope) = (need.verb().map_or("member", Verb::name), need.scope());
         let outcome = AuditOutcome::Denied(error.reason);
-        let record = AuditRecord { operation, scope, outcome, ..self.record_by(principal) };
+        let mut record = AuditRecord { operation, scope, outcome, ..self.record_by(principal) };
+        if let Need::Keys(_, bucket, KeySet::One(key)) = need {
+            self.add_key(&mut record, bucket.full(), key);
+        }
         self.trail.record_bounded(FloodKind::Refusal, record);
     }
 

@@ -126,9 +126,8 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
     let audit = handles.audit(&shared.comparisons);
     let view = handles.view(cluster, &audit);
     let status = handles.status(&shared, incarnations.incarnation, (&view, &router));
-    let calls = handles.calls(&audit, &view);
     Ok(Node {
-        cluster: handles.agent(incarnations, calls, &router),
+        cluster: handles.agent(incarnations, handles.calls(&audit, &view), &router),
         moves: handles.moves(&router),
         housekeeper: handles.housekeeper(&shared),
         checkpointer: handles.checkpointer(),

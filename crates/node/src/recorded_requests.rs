@@ -98,6 +98,17 @@ impl Node {
         self.router.recorder.on_act(principal, act, decided)
     }
 
+    /// Decides about a request that is answered without being submitted, and records a refusal.
+    /// Errors: `Forbidden`, `Unauthenticated`.
+    pub fn authorize_request(&self, flow: &mut Flow, request: &Request) -> Result<()> {
+        let Router { access, recorder, .. } = &*self.router;
+        let decided = request.needs(&mut |need| access.check_flow(flow, &need));
+        if let Err(error) = &decided {
+            recorder.on_refusal(flow.principal(), request, error);
+        }
+        decided
+    }
+
     /// Decides whether the principal of a flow is allowed at least one of these needs, before its
     /// request is known, and records a refusal. No need at all is granted. Errors: as for the
     /// first.

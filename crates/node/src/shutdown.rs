@@ -26,8 +26,9 @@ const STOP_WAIT_FULL: Duration = Duration::from_secs(1);
 /// Maximum wait of a stop for tasks that wait for nothing else.
 pub(crate) const TASKS_WAIT: Duration = Duration::from_secs(5);
 
-/// Guard of a started node: if its last handle is dropped without a stop, its tasks and threads end soon, and
-/// the directory is unlocked then. As after a kill, the next start finds what was acknowledged.
+/// Guard of a started node: if its last handle is dropped without a stop, its tasks and threads end
+/// soon, and the directory is unlocked then. As after a kill, the next start finds what was
+/// acknowledged.
 pub(crate) struct DropGuard {
     router: Arc<Router>,
     housekeeper: Arc<Housekeeper>,

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(marks_of(wait("a call", wait("a reply", pending()))).place, waits);
         assert_eq!(marks_of(async { wait("a reply", ready(())).await }).place, None);
         let rests = PollMarks { came_round: true, place: Some(LoopWait::Rest) };
-        assert_eq!(marks_of(rest(pending())), rests);
+        assert_eq!(marks_of(async { rest(pending()).await }), rests);
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn loop_within_another_one_keeps_its_marks_to_itself() {
         let outer = async {
-            marks_of(rest(pending()));
+            marks_of(async { rest(pending()).await });
             pending().await
         };
         assert_eq!(marks_of(outer), PollMarks::default());

@@ -119,6 +119,8 @@ impl AccessVerdict {
     pub fn of_http(answer: &HttpResponse) -> AccessVerdict {
         match answer.status {
             401 => AccessVerdict::Unauthenticated,
+            // Riak answers so, too, for a data type in a bucket of plain values.
+            403 if answer.text().contains("is not a supported type") => AccessVerdict::Granted,
             403 => AccessVerdict::Forbidden,
             503 => AccessVerdict::Unavailable(answer.reason()),
             _ => AccessVerdict::Granted,

@@ -60,7 +60,11 @@ fn counts_are_of_each_bucket_and_kind_of_access() {
     let listed = hot.list();
     let mut shares: Vec<_> = listed
         .iter()
-        .map(|key| (key.bucket.full().to_string(), key.access, key.key_begin.clone(), key.share))
+        .map(|key| {
+            // Sums of weights are rounded.
+            let share = (key.share * 1e6).round() / 1e6;
+            (key.bucket.full().to_string(), key.access, key.key_begin.clone(), share)
+        })
         .collect();
     shares.sort_by(|one, two| (one.1, &one.2).cmp(&(two.1, &two.2)));
     let a = || "default/a".to_string();

@@ -78,6 +78,7 @@ fn cluster_verb(name: RouteName) -> Option<Verb> {
         | RouteName::ListCheckpoints
         | RouteName::GetLogLevels
         | RouteName::ListSlowRequests
+        | RouteName::ListHotKeys
         | RouteName::Status
         | RouteName::Metrics => Verb::Watch,
         RouteName::Verify
@@ -118,6 +119,7 @@ fn cluster_verb(name: RouteName) -> Option<Verb> {
         | RouteName::SetPassword
         | RouteName::AddApiToken
         | RouteName::RevokeApiToken
+        | RouteName::SetQuota
         | RouteName::SetRole
         | RouteName::RemoveRole => Verb::Secure,
         _ => return None,

@@ -293,7 +293,9 @@ impl RespConnection {
         // A consistent bucket has one value per key. Refuse, so that no client takes the answer for
         // a read of siblings.
         if matches!(request.call, Call::Available(_)) && self.is_consistent(&request.bucket) {
-            return SubmitResult::Ready(Err(no_siblings(&request.bucket)));
+            // Only those who may use the bucket learn what it is.
+            let allowed = self.shared.node.authorize_request(&mut self.flow, &request);
+            return SubmitResult::Ready(allowed.and(Err(no_siblings(&request.bucket))));
         }
         if let Err(refused) = self.shared.count_creation(&request.call, &self.stream) {
             return SubmitResult::Ready(Err(refused));

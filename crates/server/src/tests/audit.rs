@@ -71,11 +71,11 @@ fn every_kind_of_act_through_the_front_ends_is_in_the_audit_log() {
         ["ada", "resp", "set", "denied"],
         ["ada", "resp", "reset_counts", "allowed"],
         ["ada", "http", "create_bucket", "done"],
-        ["ada", "http", "show_slow_requests", "denied"],
+        ["ada", "http", "watch", "denied"],
         ["ada", "http", "add_user", "allowed"],
         ["ada", "http", "add_user", "done"],
         ["ada", "http", "show_access", "allowed"],
-        ["ada", "riak", "store", "denied"],
+        ["ada", "riak", "write", "denied"],
         ["(unknown)", "-", "login", "denied"],
     ];
     assert_eq!(facts, expected.map(|fact| fact.map(String::from)));

@@ -120,7 +120,7 @@ fn credentials_of_a_request_or_connection_count_before_its_certificate() {
             ("AUTH bob wrong", "-WRONGPASS "),
             ("ACL WHOAMI", "$5\r\nalice\r\n"),
             ("AUTH admin wrong", "-WRONGPASS "),
-            ("GET k", "$-1\r\n"),
+            ("GET k", "$0\r\n"),
             ("SET k v", "-NOPERM "),
             ("AUTH alice 'correct horse: battery'", "+OK\r\n"),
             ("RESET", "+RESET\r\n"),

@@ -57,6 +57,7 @@ fn error_reason_maps_to_code_message_and_connection_state() {
         (Reason::StartFailed, "ff start_failed: k | stays"),
         (Reason::InUse, "ff in_use: k | stays"),
         (Reason::MetadataChanged, "ff metadata_changed: k | stays"),
+        (Reason::Quota, "ff quota: k | stays"),
         (Reason::Starting, "10 closing socket | ends"),
     ]
     .into();

@@ -157,6 +157,8 @@ fn start(scratch: &Scratch) -> (Server, Vec<Value>) {
         ("--arakoon-listen", arakoon.clone()),
         ("--arakoon-clusters", "ricky".into()),
         ("--peer-listen", peers.clone()),
+        // Nobody asks for the port of its own choice.
+        ("--advertise", free_address()),
     ];
     let args: Vec<&str> = args.iter().flat_map(|(flag, value)| [*flag, value.as_str()]).collect();
     let server = Server::must_start(&Setup::new(&scratch.join("data")).with_args(&args));

@@ -48,7 +48,9 @@ pub(crate) fn create_and_drop_bucket(server: &Server, number: usize) -> std::io:
         let row = format!("{path}/keys/row{n}");
         web.request_with_headers("PUT", &row, &headers, &vec![n as u8; 300_000])?;
     }
-    web.request("DELETE", &path, b"").map(|_| ())
+    let answer = web.request("DELETE", &format!("{path}?confirm=default/passing{number}"), b"")?;
+    assert_ne!(answer.status, 400, "{}", answer.text());
+    Ok(())
 }
 
 pub(crate) fn take_checkpoint(server: &Server, number: usize) -> std::io::Result<()> {

@@ -51,8 +51,8 @@ GET /v1/buckets/$b/stream?prefix=$p                             | list:range rea
 GET /v1/buckets/$b/count                                        | list:all
 GET /v1/buckets/$b/keys?prefix=$p                               | list:all
 POST /v1/buckets/$b/delete_prefix {"prefix":"$p"}               | write:range list:range
-+POST /v1/buckets/$b/empty_prefix {"prefix":"$p"}               | list:range write:range
-POST /v1/buckets/$b/clear                                       | own:all
++POST /v1/buckets/$b/empty_prefix?confirm=$b {"prefix":"$p"}    | list:range write:range
+POST /v1/buckets/$b/clear?confirm=$b                            | own:all
 POST /v1/sessions/$b                                            | write:any
 DELETE /v1/sessions/$b/1                                        | write:any
 GET /v1/buckets/$b                                              | read:any
@@ -78,7 +78,7 @@ DELETE /v1/buckets/$b/properties                                | own:all
 
 /// Operations that are about no bucket, and those that would destroy what the others need.
 pub const CLUSTER: &str = r#"
-DELETE /v1/buckets/default/dropped                              | own:dropped
+DELETE /v1/buckets/default/dropped?confirm=default/dropped      | own:dropped
 GET /v1/buckets                                                 | list:cluster
 GET /v1/types                                                   | list:cluster
 POST /v1/buckets/default/default/move {"group":99}              | place:cluster
@@ -116,13 +116,13 @@ POST /v1/access/init                                            | secure:cluster
 POST /v1/access/check {"user":"nobody","verb":"read","scope":"cluster"} | secure:cluster
 PUT /v1/access/users/made {"roles":[]}                          | secure:cluster
 PATCH /v1/access/users/missing {"enabled":true}                 | secure:cluster
-DELETE /v1/access/users/missing                                 | secure:cluster
+DELETE /v1/access/users/missing?confirm=missing                 | secure:cluster
 PUT /v1/access/users/missing/password {"password":null}         | secure:cluster
 PUT /v1/access/users/missing/quota {"operations":5}             | secure:cluster
 POST /v1/access/users/missing/tokens {"label":"x"}              | secure:cluster
 DELETE /v1/access/users/missing/tokens/x                        | secure:cluster
 PUT /v1/access/roles/made {"grants":[]}                         | secure:cluster
-DELETE /v1/access/roles/missing                                 | secure:cluster
+DELETE /v1/access/roles/missing?confirm=missing                 | secure:cluster
 POST /v1/admin/checkpoint {"target":"matrix"}                   | operate:cluster
 GET /v1/admin/checkpoints                                       | watch:cluster
 DELETE /v1/admin/checkpoints/missing                            | operate:cluster
