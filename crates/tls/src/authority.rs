@@ -61,7 +61,10 @@ impl Authority {
     pub fn create(cluster: &str, now: SystemTime) -> Result<Authority> {
         check_cluster(cluster)?;
         let key = KeyPair::generate().map_err(|error| failure(&error))?;
-        let mut params = authority_params(cluster);
+        // Two authorities of a cluster need two names while one replaces the other: the issuer of a
+        // list of revoked certificates is looked up by its name.
+        let number: u32 = rand::random();
+        let mut params = authority_params(&format!("{SUBJECT}{cluster} ({number:08x})"));
         params.not_before = (now - CLOCK_TOLERANCE).into();
         params.not_after = (now + AUTHORITY_TIME).into();
         params.serial_number = Some(random_serial());
@@ -77,11 +80,13 @@ impl Authority {
         let certificate = CertificateDer::from_pem_slice(certificate.as_bytes());
         let certificate = certificate.map_err(|_| malformed())?;
         let facts = CertificateFacts::read(&certificate).ok_or_else(malformed)?;
-        let cluster = facts.subject.strip_prefix(&format!("CN={SUBJECT}"));
-        let cluster = cluster.ok_or_else(|| {
+        let name = facts.subject.strip_prefix("CN=").unwrap_or_default();
+        let cluster = name.strip_prefix(SUBJECT).ok_or_else(|| {
             let text = "this certificate is no authority that `credenza cert init` made";
             Error::new(Reason::Malformed, text)
         })?;
+        // The first authorities have no number.
+        let cluster = cluster.split_once(" (").map_or(cluster, |(cluster, _)| cluster);
         check_cluster(cluster)?;
         let key = decode_key(key, passphrase).map_err(|error| {
             Error::new(
@@ -94,7 +99,7 @@ impl Authority {
             )
         })?;
         let key = KeyPair::try_from(&key[..]).map_err(|error| failure(&error))?;
-        let issuer = Issuer::new(authority_params(cluster), key);
+        let issuer = Issuer::new(authority_params(name), key);
         let (cluster, certificate) = (cluster.to_string(), certificate.to_vec());
         Ok(Authority { cluster, certificate, issuer })
     }
@@ -199,14 +204,14 @@ impl Revocation {
     }
 }
 
-/// Begin of an authority's name; the name of its cluster follows.
+/// Begin of an authority's name; the name of its cluster and a number in parentheses follow.
 const SUBJECT: &str = "Credenza CA of ";
 
-/// Returns the parameters that follow from the cluster's name, for a new authority and for one that
-/// is opened.
-fn authority_params(cluster: &str) -> CertificateParams {
+/// Returns the parameters that follow from the authority's name, for a new one and for one that is
+/// opened.
+fn authority_params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
-    params.distinguished_name = common_name(&format!("{SUBJECT}{cluster}"));
+    params.distinguished_name = common_name(name);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params

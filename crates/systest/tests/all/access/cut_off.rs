@@ -3,6 +3,7 @@
 
 use super::{log_in, turn_on};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use systest::access::{AccessAdmin, AccessVerdict, basic};
 use systest::client::{Http, Resp};
@@ -51,11 +52,14 @@ fn use_data(address: SocketAddr) {
         let answer = answer.expect("it answers");
         // With `r=1` a replica without the value may be the first to answer.
         let is_served = matches!(answer.status, 200 | 204 | 404);
-        assert!(is_served, "{method} {path}: {}", answer.text());
+        assert!(is_served, "{method} {path}: {} {}", answer.status, answer.text());
     };
     ask("GET", "/v1/buckets/default/default/keys/k?consistency=dirty", b"");
-    ask("PUT", "/buckets/b/keys/k?w=1&dw=1", b"v");
-    ask("GET", "/buckets/b/keys/k?r=1", b"");
+    // Each write without a context adds a sibling to its key: a key has one.
+    static KEYS: AtomicU64 = AtomicU64::new(0);
+    let key = KEYS.fetch_add(1, Ordering::Relaxed);
+    ask("PUT", &format!("/buckets/b/keys/k{key}?w=1&dw=1"), b"v");
+    ask("GET", &format!("/buckets/b/keys/k{key}?r=1"), b"");
 }
 
 /// Returns the node that is master of the directory, if there is one.
