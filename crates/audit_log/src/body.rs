@@ -2,7 +2,7 @@
 
 use crate::chain::{ChainHead, LineNotes, TornTail};
 use crate::record::{AuditEntry, KEYS_MAX};
-use base::utc_time::UtcTime;
+use base::utc_time;
 use serde::Serialize;
 use std::net::IpAddr;
 
@@ -51,7 +51,7 @@ pub fn body(last: &ChainHead, entry: &AuditEntry, notes: LineNotes<'_>) -> Strin
         before: last.hash_text(),
         seq: last.seq + 1,
         file: notes.file,
-        time: time_text(entry.at_ms),
+        time: utc_time::rfc3339(entry.at_ms),
         who: cut(&record.who),
         token: record.token.as_deref().map(cut),
         protocol: record.protocol,
@@ -84,11 +84,4 @@ fn cut(text: &str) -> &str {
         end -= 1;
     }
     &text[..end]
-}
-
-/// Returns a time in the form of RFC 3339, in UTC.
-fn time_text(at_ms: u64) -> String {
-    let UtcTime { year, month, day, hour, minute, second } = UtcTime::from_unix(at_ms / 1_000);
-    let ms = at_ms % 1_000;
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }

@@ -1,7 +1,7 @@
 //! Chain of lines: its head, and what a line says of the files beside its record.
 
+use blake3::Hash;
 use serde::{Deserialize, Serialize};
-use std::fmt::Write;
 
 /// Number of hexadecimal digits of a hash.
 pub const HASH_DIGITS: usize = 64;
@@ -18,10 +18,7 @@ pub struct ChainHead {
 impl ChainHead {
     /// Returns the hash as hexadecimal digits.
     pub fn hash_text(&self) -> String {
-        self.hash.iter().fold(String::with_capacity(HASH_DIGITS), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}"); // Writing to a string can't fail.
-            text
-        })
+        Hash::from(self.hash).to_hex().to_string()
     }
 
     /// Parses `SEQ:HASH`, as the command line has it. `None`: it has another form.
@@ -53,18 +50,6 @@ pub struct LineNotes<'a> {
 
 /// Parses lower-case hexadecimal digits: each hash has one form.
 pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    if digits.len() != HASH_DIGITS {
-        return None;
-    }
-    let mut hash = [0; 32];
-    for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-        let nibble = |digit: u8| match digit {
-            b'0'..=b'9' => Some(digit - b'0'),
-            b'a'..=b'f' => Some(digit - b'a' + 10),
-            _ => None,
-        };
-        *byte = nibble(pair[0])? << 4 | nibble(pair[1])?;
-    }
-    Some(hash)
+    let hash = Hash::from_hex(text).ok()?;
+    (hash.to_hex().as_str() == text).then(|| *hash.as_bytes())
 }

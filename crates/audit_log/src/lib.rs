@@ -31,7 +31,7 @@ mod tests;
 pub use chain::{ChainHead, TornTail};
 pub use follower::AuditFollower;
 pub use key_digests::KeyDigests;
-pub use record::{AuditOutcome, AuditRecord};
+pub use record::{AuditOutcome, AuditRecord, KEYS_MAX};
 pub use trail::{AuditTrail, FloodKind};
 pub use verify::{AuditReport, BrokenLine, verify};
 pub use writer::AuditLimits;

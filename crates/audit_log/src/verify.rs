@@ -1,8 +1,8 @@
 //! Verification of the audit log: follows the chain through all files, and finds the first line
 //! that is not as it was written.
 //!
-//! What no chain can show is the end: lines that were cut off behind the last one, or a log that
-//! was written anew from some line on. For that compare with a line that was noted elsewhere.
+//! The end of a chain proves nothing: lines may be cut off behind it, or the log may be written
+//! anew from some line on. A line that was noted elsewhere (`expected`) shows that.
 
 use crate::chain::{ChainHead, TornTail};
 use crate::folder::{self, LogFile};

@@ -44,6 +44,13 @@ impl UtcTime {
     }
 }
 
+/// Returns a time in milliseconds since 1970 in the form of RFC 3339: `2026-02-28T23:59:59.123Z`.
+pub fn rfc3339(unix_ms: u64) -> String {
+    let UtcTime { year, month, day, hour, minute, second } = UtcTime::from_unix(unix_ms / 1_000);
+    let ms = unix_ms % 1_000;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -70,9 +70,9 @@ impl Authorizer {
         self.decide(flow, request)
     }
 
-    /// Returns true if a flow has the rights that a request needs; counts nothing.
-    pub(crate) fn allows(&self, flow: &mut Flow, request: &Request) -> bool {
-        request.needs(&mut |need| self.check_flow(flow, &need)).is_ok()
+    /// Decides about a request as [`Authorizer::admit`] does, but counts nothing.
+    pub(crate) fn check_request(&self, flow: &mut Flow, request: &Request) -> Result<()> {
+        request.needs(&mut |need| self.check_flow(flow, &need))
     }
 
     fn decide(&self, flow: &mut Flow, request: &Request) -> Result<Option<MeteredRequest>> {

@@ -9,7 +9,7 @@
 
 use crate::data_dir::OpenDataDir;
 use crate::settings::NodeSettings;
-use audit_log::{AuditLimits, AuditOutcome, AuditRecord, AuditTrail, FloodKind};
+use audit_log::{AuditOutcome, AuditRecord, AuditTrail, FloodKind, KEYS_MAX};
 use base::access::{Login, Origin, Verb};
 use base::rights::{AuditClass, KeySet, Need, Operate};
 use base::{Call, ClusterCall, DirectoryCall, Error, Kind, Principal, Reply, Request, Result};
@@ -19,8 +19,6 @@ use std::sync::Arc;
 
 /// Name of the audit log's folder in the data directory.
 const FOLDER: &str = "audit";
-/// Most keys of a request whose digests are recorded.
-const KEYS_MAX: usize = 16;
 
 /// See the head of this file.
 pub(crate) struct ActRecorder {
@@ -41,12 +39,8 @@ impl ActRecorder {
         catalog: &Arc<Catalog>,
         data: &OpenDataDir,
     ) -> Arc<ActRecorder> {
-        let limits = AuditLimits {
-            files_max: settings.audit_files_max,
-            file_bytes_max: settings.audit_file_bytes_max,
-        };
         let folder = data.get().as_ref().map(|data| data.path.join(FOLDER));
-        let trail = AuditTrail::new(folder, limits);
+        let trail = AuditTrail::new(folder, settings.audit_log);
         Arc::new(ActRecorder { trail, catalog: catalog.clone() })
     }
 

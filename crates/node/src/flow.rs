@@ -36,6 +36,13 @@ pub(crate) struct Caller {
     pub elsewhere: Elsewhere,
 }
 
+impl Caller {
+    /// Returns a caller whose requests are answered here, whichever node executes them.
+    pub(crate) fn of(principal: Principal) -> Caller {
+        Caller { principal, elsewhere: Elsewhere::default() }
+    }
+}
+
 /// Rights of a flow's principal, with its verbs on the whole of the bucket of its last request.
 pub(crate) struct RecentRights {
     /// Change of the users and roles that the rights are of.
@@ -74,7 +81,7 @@ struct RecentBucket {
 impl Flow {
     /// Flow of a client whose requests are answered here, whichever node executes them.
     pub fn of(principal: Principal) -> Flow {
-        Flow::metered(Caller { principal, elsewhere: Elsewhere::default() }, Metering::Connection)
+        Flow::metered(Caller::of(principal), Metering::Connection)
     }
 
     /// Flow of a client that looks for the master itself: what this node may not answer is refused

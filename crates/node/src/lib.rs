@@ -180,8 +180,7 @@ impl Node {
         request: Request,
         metering: Metering,
     ) -> Result<Reply> {
-        let caller = Caller { principal: principal.clone(), elsewhere: Elsewhere::default() };
-        let mut flow = Flow::metered(caller, metering);
+        let mut flow = Flow::metered(Caller::of(principal.clone()), metering);
         let submitted = self.router.submit_recorded(&mut flow, request);
         self.router.wait_reply(submitted).await
     }

@@ -34,7 +34,7 @@ impl Router {
         recorded: RecordedRequest,
     ) -> SubmitResult {
         // It is recorded where it is refused.
-        if !self.access.allows(flow, &request) {
+        if self.access.check_request(flow, &request).is_err() {
             return self.submit(flow, request);
         }
         if recorded.class == AuditClass::Secure {
@@ -102,7 +102,7 @@ impl Node {
     /// Errors: `Forbidden`, `Unauthenticated`.
     pub fn authorize_request(&self, flow: &mut Flow, request: &Request) -> Result<()> {
         let Router { access, recorder, .. } = &*self.router;
-        let decided = request.needs(&mut |need| access.check_flow(flow, &need));
+        let decided = access.check_request(flow, request);
         if let Err(error) = &decided {
             recorder.on_refusal(flow.principal(), request, error);
         }

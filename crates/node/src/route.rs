@@ -4,7 +4,7 @@ use crate::access::Authorizer;
 use crate::act_recorder::ActRecorder;
 use crate::answers::Answers;
 use crate::diagnostics::Diagnostics;
-use crate::flow::{Caller, Elsewhere, Flow};
+use crate::flow::{Caller, Flow};
 use crate::group_ref::GroupRef;
 use crate::groups::Local;
 use crate::levels::LevelKeeper;
@@ -67,8 +67,8 @@ impl Router {
         principal: &Principal,
         request: Request,
     ) -> Result<Reply> {
-        let caller = Caller { principal: principal.clone(), elsewhere: Elsewhere::default() };
-        let submitted = self.submit(&mut Flow::internal(caller), request);
+        let mut flow = Flow::internal(Caller::of(principal.clone()));
+        let submitted = self.submit(&mut flow, request);
         self.wait_reply(submitted).await
     }
 

@@ -1,5 +1,6 @@
 //! Settings of a node; `cli` fills them from flags, file and environment.
 
+use audit_log::AuditLimits;
 use base::{ClusterDescription, IpNetworks, JoinToken, Membership, NodeId};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -63,10 +64,8 @@ pub struct NodeSettings {
     pub slow_ms: u64,
     /// True if requests are sampled for the list of hot keys.
     pub hot_keys: bool,
-    /// Most files of the audit log; the oldest is removed for a new one.
-    pub audit_files_max: u64,
-    /// Largest file of the audit log.
-    pub audit_file_bytes_max: u64,
+    /// Bounds of the audit log.
+    pub audit_log: AuditLimits,
     /// Addresses for the other nodes of its cluster. `None`: it accepts no others.
     pub peers: Option<PeerAddresses>,
     /// TLS of connections to other nodes. `None`: they are plain.
@@ -113,8 +112,7 @@ impl Default for NodeSettings {
             anti_entropy_interval_ms: 10_000,
             slow_ms: 100,
             hot_keys: true,
-            audit_files_max: 16,
-            audit_file_bytes_max: 64 << 20,
+            audit_log: AuditLimits::default(),
             peers: None,
             tls: None,
             peer_networks: IpNetworks::default(),

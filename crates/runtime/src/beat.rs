@@ -92,7 +92,7 @@ pub struct Beat {
     rounds: AtomicU64,
     pause_max_ms: AtomicU64,
     round_max_ms: AtomicU64,
-    /// What a loop waited for in the middle of a round, when it did so last.
+    /// Event of the last wait in the middle of a round.
     place: Mutex<Option<&'static str>>,
     progress: OnceLock<ProgressProbe>,
     /// State and progress at the watchdog's last look.

@@ -4,7 +4,7 @@
 
 use super::levels::{SECTIONS, level_name, level_number, section_of};
 use base::codec::printable;
-use base::utc_time::UtcTime;
+use base::utc_time;
 use std::fmt::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 use tracing::field::{Field, Visit};
@@ -52,10 +52,7 @@ impl Visit for LogLine {
 
 /// Formats a time as `2026-02-28T23:59:59.123Z`.
 pub fn time(since_epoch: Duration) -> String {
-    let UtcTime { year, month, day, hour, minute, second } =
-        UtcTime::from_unix(since_epoch.as_secs());
-    let milli = since_epoch.subsec_millis();
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+    utc_time::rfc3339(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Returns the time since 1970.

@@ -48,7 +48,7 @@ pub const AUDIT_FILES_MAX: SettingRow = SettingRow {
     default: "16",
     doc: "most files of the audit log (`DIR/audit`); the oldest is removed for a new one",
     apply: |settings, text| {
-        settings.node.audit_files_max = units::number(text, 2, 10_000)?;
+        settings.node.audit_log.files_max = units::number(text, 2, 10_000)?;
         Ok(())
     },
 };
@@ -60,7 +60,7 @@ pub const AUDIT_FILE_BYTES_MAX: SettingRow = SettingRow {
     default: "64MiB",
     doc: "size of a file of the audit log at which the next one begins",
     apply: |settings, text| {
-        settings.node.audit_file_bytes_max = at_least(units::size(text)?, 64 << 10, "64KiB")?;
+        settings.node.audit_log.file_bytes_max = at_least(units::size(text)?, 64 << 10, "64KiB")?;
         Ok(())
     },
 };

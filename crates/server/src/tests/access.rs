@@ -1,6 +1,6 @@
 //! Tests of logins and of the operators' local socket, in every protocol.
 
-use super::test_server::TestServer;
+use super::test_server::{ARAKOON_EXISTS, ARAKOON_HELLO, TestServer};
 use crate::ServerSettings;
 use base::access::ApiToken;
 use base64::Engine;
@@ -181,16 +181,8 @@ fn body_of_a_client_without_rights_is_not_parsed() {
 
 #[test]
 fn arakoon_client_has_the_rights_of_the_listeners_user() {
-    let listen = "127.0.0.1:0".parse().expect("an address");
-    let settings = ServerSettings {
-        arakoon_listen: vec![listen],
-        arakoon_clusters: vec!["ricky".into()],
-        arakoon_user: Some("ada".into()),
-        ..ServerSettings::default()
-    };
-    let server = TestServer::with_name("arakoon_0", settings);
-    let prologue = b"\x00\x00\xff\xb1\x01\x00\x00\x00\x05\x00\x00\x00ricky";
-    let exists = b"\x07\x00\xff\xb1\x00\x01\x00\x00\x00k";
+    let server = TestServer::with_arakoon_user();
+    let (prologue, exists) = (ARAKOON_HELLO, ARAKOON_EXISTS);
     let set = b"\x09\x00\xff\xb1\x01\x00\x00\x00k\x01\x00\x00\x00v";
     let ask = |address, command: &[u8]| server.exchange(address, &[prologue, command].concat());
     let (shared, own) = (server.address, server.addresses[1]);

@@ -1,7 +1,6 @@
 //! Audit log of what comes through the front-ends: logins, refusals and acts, in every protocol.
 
-use super::test_server::TestServer;
-use crate::ServerSettings;
+use super::test_server::{ARAKOON_EXISTS, ARAKOON_HELLO, TestServer};
 use base::access::ApiToken;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -111,16 +110,8 @@ fn login_by_token_is_recorded_with_its_label_and_once_for_many_requests() {
 
 #[test]
 fn arakoon_client_is_recorded_as_the_listeners_user() {
-    let listen = "127.0.0.1:0".parse().expect("an address");
-    let settings = ServerSettings {
-        arakoon_listen: vec![listen],
-        arakoon_clusters: vec!["ricky".into()],
-        arakoon_user: Some("ada".into()),
-        ..ServerSettings::default()
-    };
-    let server = TestServer::with_name("arakoon_0", settings);
-    let prologue = b"\x00\x00\xff\xb1\x01\x00\x00\x00\x05\x00\x00\x00ricky";
-    let exists = b"\x07\x00\xff\xb1\x00\x01\x00\x00\x00k";
+    let server = TestServer::with_arakoon_user();
+    let (prologue, exists) = (ARAKOON_HELLO, ARAKOON_EXISTS);
     let set = b"\x09\x00\xff\xb1\x01\x00\x00\x00k\x01\x00\x00\x00v";
     let ask = |command: &[u8]| server.exchange(server.addresses[1], &[prologue, command].concat());
     assert_eq!(ask(exists), "\0\0\0\0\0", "it makes the bucket, while access is off");

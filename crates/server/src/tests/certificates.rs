@@ -1,8 +1,7 @@
 //! Logins by the certificates of clients, in every protocol, and their ends.
 
-use super::tls_listeners::{
-    ARAKOON_HELLO, SecureServer, TEST_TIMEOUT, all_listeners, ask, http, listeners,
-};
+use super::test_server::{ARAKOON_EXISTS, ARAKOON_HELLO};
+use super::tls_listeners::{SecureServer, TEST_TIMEOUT, all_listeners, ask, http, listeners};
 use crate::ServerSettings;
 use base::AccessCall;
 use base::access::ApiToken;
@@ -12,7 +11,6 @@ use tokio::time::timeout;
 
 const PASSWORD: &str = "correct horse: battery";
 const KEY: &str = "/v1/buckets/default/default/keys/k";
-const EXISTS: &[u8] = b"\x07\x00\xff\xb1\x00\x01\x00\x00\x00k";
 
 /// Starts a server with access on, and the user alice, who may read.
 fn server(settings: ServerSettings) -> SecureServer {
@@ -22,7 +20,8 @@ fn server(settings: ServerSettings) -> SecureServer {
     };
     let server = SecureServer::start(tls, settings);
     // The first client of a configured Arakoon cluster makes its bucket.
-    let exists = server.exchange(&server.client(None), 0, &[ARAKOON_HELLO, EXISTS].concat());
+    let exists =
+        server.exchange(&server.client(None), 0, &[ARAKOON_HELLO, ARAKOON_EXISTS].concat());
     assert_eq!(exists, b"\0\0\0\0\0");
     server.server.turn_access_on("alice", PASSWORD, "read,list:cluster");
     server
@@ -52,7 +51,7 @@ fn certificate_of_a_user_is_its_login_in_every_protocol() {
         // A node is no user, whatever its name is.
         server.client(Some((Purpose::Node, "alice"))),
     ];
-    let arakoon = [ARAKOON_HELLO, EXISTS].concat();
+    let arakoon = [ARAKOON_HELLO, ARAKOON_EXISTS].concat();
     let cases: [(usize, &[u8], &str); 6] = [
         (0, b"GET k\r\n", "$-1\r\n"),
         (0, &http(KEY), "HTTP/1.1 404 "),
@@ -84,7 +83,7 @@ fn certificate_of_a_user_is_its_login_in_every_protocol() {
 fn arakoon_user_serves_clients_whose_certificate_logs_nobody_in() {
     let settings = ServerSettings { arakoon_user: Some("alice".into()), ..all_listeners() };
     let server = server(settings);
-    let arakoon = [ARAKOON_HELLO, EXISTS].concat();
+    let arakoon = [ARAKOON_HELLO, ARAKOON_EXISTS].concat();
     let eve = server.client(Some((Purpose::Client, "eve")));
     assert_eq!(server.exchange(&eve, 2, &arakoon), b"\0\0\0\0\0");
     let (name, roles) = ("eve".into(), vec!["writer".into()]);

@@ -1,9 +1,8 @@
 //! Listeners beyond loopback, which serve clients only while access is on.
 
+use super::test_server::ARAKOON_HELLO;
 use super::test_server::TestServer;
-use super::tls_listeners::{
-    ARAKOON_HELLO, SecureServer, TEST_TIMEOUT, all_listeners, ask, http, listeners,
-};
+use super::tls_listeners::{SecureServer, TEST_TIMEOUT, all_listeners, ask, http, listeners};
 use crate::ServerSettings;
 use base::AccessCall;
 use std::net::SocketAddr;

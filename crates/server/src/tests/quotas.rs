@@ -3,7 +3,7 @@
 //! A user with a quota of one byte a second may make one request, which leaves it in debt for as
 //! many seconds as it has bytes: longer than any test takes.
 
-use super::test_server::TestServer;
+use super::test_server::{ARAKOON_EXISTS, ARAKOON_HELLO, TestServer};
 use crate::ServerSettings;
 use base::access::UserQuota;
 use base64::Engine;
@@ -127,15 +127,8 @@ fn riak_client_over_its_quota_gets_429_with_retry_after() {
 
 #[test]
 fn arakoon_client_over_its_quota_is_refused_in_words_and_stays_connected() {
-    let settings = ServerSettings {
-        arakoon_listen: vec!["127.0.0.1:0".parse().expect("an address")],
-        arakoon_clusters: vec!["ricky".into()],
-        arakoon_user: Some("ada".into()),
-        ..ServerSettings::default()
-    };
-    let server = TestServer::with_name("arakoon_0", settings);
-    let prologue = b"\x00\x00\xff\xb1\x01\x00\x00\x00\x05\x00\x00\x00ricky";
-    let exists = b"\x07\x00\xff\xb1\x00\x01\x00\x00\x00k";
+    let server = TestServer::with_arakoon_user();
+    let (prologue, exists) = (ARAKOON_HELLO, ARAKOON_EXISTS);
     let set = [
         b"\x09\x00\xff\xb1\x01\x00\x00\x00k",
         &(LARGE as u32).to_le_bytes()[..],
@@ -143,7 +136,7 @@ fn arakoon_client_over_its_quota_is_refused_in_words_and_stays_connected() {
     ]
     .concat();
     let ask = |commands: &[&[u8]]| {
-        let all = [&prologue[..], &commands.concat()].concat();
+        let all = [prologue, &commands.concat()].concat();
         server.exchange(server.addresses[1], &all)
     };
     assert_eq!(ask(&[exists]), "\0\0\0\0\0", "it makes the bucket, while access is off");

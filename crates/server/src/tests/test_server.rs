@@ -11,6 +11,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
+/// Prologue of an Arakoon client.
+pub const ARAKOON_HELLO: &[u8] = b"\0\0\xff\xb1\x01\0\0\0\x05\0\0\0ricky";
+/// Arakoon's request whether the key `k` exists.
+pub const ARAKOON_EXISTS: &[u8] = b"\x07\x00\xff\xb1\x00\x01\x00\x00\x00k";
+
 /// Node with its front-ends; stopped and removed when dropped.
 pub struct TestServer {
     runtime: Runtime,
@@ -37,6 +42,18 @@ impl TestServer {
     /// Starts a new test server with these settings, whose node has this name.
     pub fn with_name(node: &str, settings: ServerSettings) -> TestServer {
         TestServer::start(node, settings, None)
+    }
+
+    /// Starts a new test server whose last listener is Arakoon's, with `ada` as the user of its
+    /// clients.
+    pub fn with_arakoon_user() -> TestServer {
+        let settings = ServerSettings {
+            arakoon_listen: vec!["127.0.0.1:0".parse().expect("an address")],
+            arakoon_clusters: vec!["ricky".into()],
+            arakoon_user: Some("ada".into()),
+            ..ServerSettings::default()
+        };
+        TestServer::with_name("arakoon_0", settings)
     }
 
     /// Starts a new test server whose slow log keeps requests from this time on.

@@ -1,6 +1,6 @@
 //! TLS at the listeners: protocols inside it, refusals of plain clients, certificates, sessions.
 
-use super::test_server::TestServer;
+use super::test_server::{ARAKOON_HELLO, TestServer};
 use crate::ServerSettings;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,6 @@ use tokio::time::timeout;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 pub(super) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
-pub(super) const ARAKOON_HELLO: &[u8] = b"\0\0\xff\xb1\x01\0\0\0\x05\0\0\0ricky";
 
 /// Server with TLS, and an authority for its clients.
 pub(super) struct SecureServer {

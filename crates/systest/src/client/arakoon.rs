@@ -212,7 +212,7 @@ impl Arakoon {
     }
 
     /// Sends a request of this code with these argument bytes; returns its error, if there is one.
-    /// What follows a success is not read: the connection is of no further use.
+    /// The answer behind a success is not read: the connection is of no further use.
     pub fn request(&mut self, code: u32, arguments: &[u8]) -> CallResult<()> {
         let mut request = RequestBuffer::new(code);
         request.0.extend_from_slice(arguments);

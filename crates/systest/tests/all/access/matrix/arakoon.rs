@@ -6,7 +6,7 @@
 //! `t:TEXT` a text, `n` none, `s:TEXT` a text that is there, `[` a list of as many texts as follow,
 //! `seq` a sequence that sets the key.
 
-use super::model::{MatrixUser, Target, may, may_enter};
+use super::model::{MatrixTarget, MatrixUser, may, may_enter};
 use super::{MatrixReport, Row};
 use std::net::SocketAddr;
 use systest::access::AccessVerdict;
@@ -70,7 +70,7 @@ fn text(bytes: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// Returns the bytes of a row's arguments.
-fn arguments(words: &str, cluster: &str, target: &Target) -> Vec<u8> {
+fn arguments(words: &str, cluster: &str, target: &MatrixTarget) -> Vec<u8> {
     let mut bytes = Vec::new();
     let words: Vec<_> = words.split(' ').filter(|word| !word.is_empty()).collect();
     for (at, word) in words.iter().enumerate() {
@@ -111,7 +111,7 @@ fn arguments(words: &str, cluster: &str, target: &Target) -> Vec<u8> {
 }
 
 /// Sends a command on a connection of its own.
-fn ask(listener: SocketAddr, cluster: &str, row: &Row, target: &Target) -> AccessVerdict {
+fn ask(listener: SocketAddr, cluster: &str, row: &Row, target: &MatrixTarget) -> AccessVerdict {
     let (code, words) = row.text.split_once(' ').unwrap_or((row.text, ""));
     let code = u32::from_str_radix(code, 16).expect("a code");
     let answer = Arakoon::connect(listener, cluster)
@@ -124,7 +124,7 @@ fn ask(listener: SocketAddr, cluster: &str, row: &Row, target: &Target) -> Acces
 pub fn try_role(
     listener: SocketAddr,
     user: &MatrixUser,
-    (cluster, target): (&str, &Target),
+    (cluster, target): (&str, &MatrixTarget),
     report: &mut MatrixReport,
 ) {
     for row in Row::parse_all(COMMANDS) {
@@ -146,7 +146,7 @@ pub fn codes() -> Vec<u32> {
 
 #[test]
 fn arguments_are_those_of_arakoons_protocol() {
-    let target = Target { bucket: "arakoon/m", key: "k", prefix: "p" };
+    let target = MatrixTarget { bucket: "arakoon/m", key: "k", prefix: "p" };
     assert_eq!(arguments("c k", "m", &target), [0, 1, 0, 0, 0, b'k']);
     assert_eq!(arguments("[ k t:v", "m", &target)[..4], [2, 0, 0, 0]);
     assert_eq!(arguments("i:-1", "m", &target), [0xff; 4]);

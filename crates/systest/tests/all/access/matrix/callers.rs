@@ -1,6 +1,6 @@
 //! Callers of the matrix: they send the operation of a row at a place, and tell the verdict.
 
-use super::model::{INSIDE_TOO, Target};
+use super::model::{INSIDE_TOO, MatrixTarget};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ const ATTEMPTS: usize = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Returns the text of a row at a place.
-fn expand(text: &str, target: &Target) -> String {
+fn expand(text: &str, target: &MatrixTarget) -> String {
     let (kind, name) = target.bucket.split_once('/').expect("TYPE/BUCKET");
     let soon = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let soon = soon + Duration::from_secs(600);
@@ -76,7 +76,7 @@ impl HttpCaller {
     }
 
     /// Sends the operation `METHOD PATH [BODY]`.
-    pub fn ask(&mut self, text: &str, target: &Target) -> AccessVerdict {
+    pub fn ask(&mut self, text: &str, target: &MatrixTarget) -> AccessVerdict {
         let text = expand(text, target);
         let mut words = text.splitn(3, ' ');
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -113,7 +113,7 @@ impl HttpCaller {
     }
 
     /// Writes the keys of a place, so that an operation finds something.
-    pub fn write_keys(&mut self, target: &Target) {
+    pub fn write_keys(&mut self, target: &MatrixTarget) {
         for key in [target.key, INSIDE_TOO] {
             let text = format!("PUT /v1/buckets/$b/keys/{key} v");
             let verdict = patiently(|| Ok(self.ask(&text, target)));
@@ -135,7 +135,7 @@ impl RespCaller<'_> {
     }
 
     /// Has the conversation of a row; returns the verdict of the command behind `!`.
-    pub fn ask(&mut self, text: &str, target: &Target) -> AccessVerdict {
+    pub fn ask(&mut self, text: &str, target: &MatrixTarget) -> AccessVerdict {
         let text = expand(text, target);
         match self.converse(&text) {
             Ok(reply) => AccessVerdict::of_resp(&reply),

@@ -15,7 +15,7 @@ mod resp;
 
 use super::turn_on;
 use callers::{HttpCaller, RespCaller};
-use model::{MatrixUser, NamedNeed, Target, USERS, grant_texts, may, targets};
+use model::{MatrixTarget, MatrixUser, NamedNeed, USERS, grant_texts, may, targets};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use systest::access::{AccessAdmin, AccessVerdict, basic};
@@ -75,7 +75,7 @@ impl MatrixReport {
     pub fn judge(
         &mut self,
         (protocol, user): (&'static str, &str),
-        (row, target): (&Row, &Target),
+        (row, target): (&Row, &MatrixTarget),
         is_allowed: bool,
         verdict: &AccessVerdict,
     ) {
@@ -93,7 +93,7 @@ impl MatrixReport {
         };
         if !is_right {
             let expected = if is_allowed { "allowed" } else { "denied" };
-            let Target { bucket, key, prefix } = target;
+            let MatrixTarget { bucket, key, prefix } = target;
             self.wrong.push(format!(
                 "{protocol} at n{}: {user}: {} ({bucket} {key} {prefix}*): {expected} expected, \
                  {verdict:?}",
@@ -199,7 +199,7 @@ fn start(scratch: &Scratch) -> MatrixSetup {
 }
 
 /// Tables of HTTP operations, each with the places that it is tried at.
-fn http_tables() -> [(&'static str, Vec<Target>); 4] {
+fn http_tables() -> [(&'static str, Vec<MatrixTarget>); 4] {
     let data = targets("default/default", "default/o");
     let available = targets("available/m", "available/o");
     [

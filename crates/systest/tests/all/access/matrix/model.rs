@@ -78,7 +78,7 @@ pub static USERS: [MatrixUser; 13] = [
 
 /// Place that an operation is tried at.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
+pub struct MatrixTarget {
     /// `TYPE/BUCKET`.
     pub bucket: &'static str,
     pub key: &'static str,
@@ -88,11 +88,11 @@ pub struct Target {
 
 /// Returns the three places of a bucket that users have rights in, and of another one: a key and a
 /// range within the granted prefix, both beyond it, and the other bucket.
-pub fn targets(granted: &'static str, other: &'static str) -> [Target; 3] {
+pub fn targets(granted: &'static str, other: &'static str) -> [MatrixTarget; 3] {
     [
-        Target { bucket: granted, key: INSIDE, prefix: PREFIX },
-        Target { bucket: granted, key: OUTSIDE, prefix: "p" },
-        Target { bucket: other, key: INSIDE, prefix: PREFIX },
+        MatrixTarget { bucket: granted, key: INSIDE, prefix: PREFIX },
+        MatrixTarget { bucket: granted, key: OUTSIDE, prefix: "p" },
+        MatrixTarget { bucket: other, key: INSIDE, prefix: PREFIX },
     ]
 }
 
@@ -110,13 +110,13 @@ impl NamedNeed {
     }
 
     /// Returns true if one of the grants covers the need at this place.
-    fn is_covered(&self, grants: &[RoleGrant], target: &Target) -> bool {
+    fn is_covered(&self, grants: &[RoleGrant], target: &MatrixTarget) -> bool {
         grants.iter().any(|(verbs, scope)| {
             verbs.split(',').any(|verb| verb == self.verb) && self.is_within(scope, target)
         })
     }
 
-    fn is_within(&self, scope: &GrantScope, target: &Target) -> bool {
+    fn is_within(&self, scope: &GrantScope, target: &MatrixTarget) -> bool {
         let bucket = if self.what == "dropped" { DROPPED } else { target.bucket };
         let kind = bucket.split('/').next().unwrap_or_default();
         match scope {
@@ -137,7 +137,7 @@ impl NamedNeed {
 
     /// Returns keys of which the need is about each: all of a range must be within a grant. `None`:
     /// it is about no keys, or about any part of the bucket.
-    fn samples(&self, target: &Target) -> Option<Vec<Vec<u8>>> {
+    fn samples(&self, target: &MatrixTarget) -> Option<Vec<Vec<u8>>> {
         let one = |key: &str| Some(vec![key.as_bytes().to_vec()]);
         match self.what {
             "key" => one(target.key),
@@ -159,12 +159,12 @@ impl NamedNeed {
 }
 
 /// Returns true if a user may make an operation with these needs at this place.
-pub fn may(user: &MatrixUser, needs: &[NamedNeed], target: &Target) -> bool {
+pub fn may(user: &MatrixUser, needs: &[NamedNeed], target: &MatrixTarget) -> bool {
     needs.iter().all(|need| need.is_covered(user.grants, target))
 }
 
 /// Returns true if a user has any right on data of a bucket.
-pub fn may_enter(user: &MatrixUser, target: &Target) -> bool {
+pub fn may_enter(user: &MatrixUser, target: &MatrixTarget) -> bool {
     DATA.split(',').any(|verb| NamedNeed { verb, what: "any" }.is_covered(user.grants, target))
 }
 
