@@ -1,9 +1,9 @@
 //! Audit trail of a running program: a bounded queue of records, and the thread that writes them.
 //!
-//! Callers never wait, except in [`AuditTrail::confirm`] and [`AuditTrail::sync`]. Lines are written
-//! at once, and synced each second, or at once if somebody waits for it. While nothing can be
-//! written, what came last is kept, as far as the queue holds it, and each second the log is opened
-//! again.
+//! Callers never wait, except in [`AuditTrail::confirm`] and [`AuditTrail::sync`]. Lines are
+//! written at once, and synced each second, or at once if somebody waits for it. While nothing can
+//! be written, what came last is kept, as far as the queue holds it, and each second the log is
+//! opened again.
 
 use crate::key_digests::KeyDigests;
 use crate::record::AuditRecord;
