@@ -16,9 +16,9 @@ use base::{
 };
 use bytes::Bytes;
 use dynamo::schema_cache::SchemaCache;
+use replica_state::layout::StoredRow;
 use replication::bucket::Bucket;
 use replication::group::Observer;
-use replication::layout::StoredRow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, RwLock};
 use tokio::sync::watch;

@@ -9,8 +9,8 @@ use super::rows::{
 use super::{incarnations, levels, read_ring, replacements, secret, staged};
 use base::{ClusterDescription, Version};
 use bytes::Bytes;
+use replica_state::layout::StoredRow;
 use replication::group::Observer;
-use replication::layout::StoredRow;
 
 /// Beginnings of the keys of all rows.
 pub const PREFIXES: &[&[u8]] = &[

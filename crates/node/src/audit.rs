@@ -7,10 +7,10 @@ use crate::peer_links::PeerLinks;
 use crate::settings::NodeSettings;
 use base::{BucketId, GroupId, NodeId, Result};
 use metadata::catalog::Catalog;
-use replication::GroupComparison;
-use replication::comparison::{
+use replica_state::comparison::{
     ComparisonReport, ComparisonStatus, Comparisons, Difference, DifferenceStatus,
 };
+use replication::GroupComparison;
 use replication::group::Group;
 use replication::seals::BOOKKEEPING_BUCKET;
 use runtime::{round, world};

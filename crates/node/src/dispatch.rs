@@ -7,8 +7,8 @@ use crate::route::Router;
 use crate::transfer::{self, BucketMoves};
 use crate::{Node, NodeSettings, forward};
 use base::{ConfigurationId, Error, GroupId, NodeId, Reason, Result};
+use replica_state::snapshot::Snapshots;
 use replication::group::Group;
-use replication::snapshot::Snapshots;
 use std::sync::{Arc, Weak};
 use tokio::net::TcpListener;
 use transport::{

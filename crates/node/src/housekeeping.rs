@@ -16,7 +16,7 @@ use crate::slowdown_watch::SlowdownWatch;
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
 use dynamo::vnode_store::VnodeStore;
 use metadata::Directory;
-use replication::layout;
+use replica_state::layout;
 use runtime::disk_space::DiskFigures;
 use runtime::log_writer::store_error;
 use runtime::{Beat, FileTasks, MaintenanceSignal, WritePacer, world};

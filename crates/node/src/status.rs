@@ -3,8 +3,8 @@
 use crate::cluster::{MemberStatus, PartStatus};
 use base::{Alarm, Ballot, ClusterId, GroupId, LogIndex, NodeId};
 use dynamo::AvailableStatus;
-use replication::comparison::ComparisonStatus;
-use replication::snapshot::SnapshotStatus;
+use replica_state::comparison::ComparisonStatus;
+use replica_state::snapshot::SnapshotStatus;
 use runtime::BeatStatus;
 
 /// Status of a node, for health checks.

@@ -1,15 +1,15 @@
 //! Application of decided entries: puts an entry's effects and the applied mark into the store, in
 //! one batch.
 
-use super::comparison::is_marker;
 use super::entry::{EntryHead, read_entry};
 use super::group::{Group, Observer};
-use super::layout::{self, Mark};
 use super::seals::BOOKKEEPING_BUCKET;
 use base::codec::Malformed;
 use base::error::corrupt;
 use base::{Error, GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
+use replica_state::comparison::is_marker;
+use replica_state::layout::{self, Mark};
 use runtime::log_writer::store_error;
 use runtime::world;
 use std::cell::Cell;

@@ -6,12 +6,13 @@
 //! others shows that it is.
 
 use super::group::{Group, Observer};
+use super::records;
 use super::seals::BOOKKEEPING_BUCKET;
-use super::snapshot::{InstalledSnapshot, StagedSnapshot};
-use super::{layout, records};
 use base::{GroupId, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::Event;
+use replica_state::layout;
+use replica_state::snapshot::{InstalledSnapshot, StagedSnapshot};
 use runtime::log_writer::store_error;
 use std::sync::Arc;
 use store::{Snapshot, TreeRow};

@@ -1,16 +1,16 @@
 //! Comparison of a group's replicas, at its master: it digests its rows piece by piece, and
 //! requests the digests of the same ranges from the other replicas.
 
-use super::comparison::message::{ComparisonAnswer, ComparisonQuestion, Sum};
-use super::comparison::{
-    ComparisonReport, DIFFERENCES_MAX, Difference, digest_piece, marker_key, read_keys, read_marker,
-};
 use super::group::Group;
-use super::layout::{self, Space};
 use super::seals::BOOKKEEPING_BUCKET;
 use base::codec::Malformed;
 use base::{BucketId, Error, LogIndex, NodeId, Part, Reason, Result};
 use bytes::Bytes;
+use replica_state::comparison::message::{ComparisonAnswer, ComparisonQuestion, Sum};
+use replica_state::comparison::{
+    ComparisonReport, DIFFERENCES_MAX, Difference, digest_piece, marker_key, read_keys, read_marker,
+};
+use replica_state::layout::{self, Space};
 use runtime::round::{progress, rest};
 use runtime::submit::Ticket;
 use runtime::world;

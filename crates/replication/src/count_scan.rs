@@ -9,11 +9,11 @@
 
 use super::counts::{BucketCount, count_key, count_tree_key};
 use super::group::Group;
-use super::layout::{self, StoredRow};
 use super::overlay::Overlay;
 use super::seals::BOOKKEEPING_BUCKET;
 use base::{BucketId, Error, GroupId, Reason, Result};
 use bytes::Bytes;
+use replica_state::layout::{self, StoredRow};
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
 use store::{Chunk, Snapshot, Trees};

@@ -1,8 +1,8 @@
 //! Keys of a bucket that changed while it is copied, and must be copied again.
 
-use super::layout::{self, Space};
 use base::{BucketId, GroupId};
 use bytes::Bytes;
+use replica_state::layout::{self, Space};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard};

@@ -3,11 +3,11 @@
 //!
 //! Promises: a sweep costs only the due hints; no hint is added before the sweep's position.
 
-use super::layout::{self, Space};
 use super::overlay::Overlay;
 use base::range::Direction;
 use base::{BucketId, Result};
 use bytes::Bytes;
+use replica_state::layout::{self, Space};
 use runtime::mutants::Mutant;
 use std::ops::Bound;
 

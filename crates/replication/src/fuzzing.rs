@@ -1,17 +1,14 @@
 //! Fuzzing: what must hold of entries, kept rows and comparisons, whatever their bytes are. Only
 //! the crate `fuzz` builds this.
 
-use super::comparison::message::{ComparisonAnswer, ComparisonQuestion};
 use super::entry::{read_entry, read_stop_sign};
-use super::layout::{self, Mark, StoredRow, StoredSession};
 use super::outcome::{self, StoredOutcome};
 use super::seals::Seal;
 use super::{apply, inbox, witness_log};
 use base::{GroupId, LogIndex, Reason};
 use bytes::Bytes;
+use replica_state::layout::{self, Mark};
 use store::{MemoryTrees, Trees};
-
-pub use super::snapshot::fuzzing::{message as snapshot_message, parts as snapshot_parts};
 
 const GROUP: GroupId = GroupId(7);
 
@@ -37,40 +34,16 @@ pub fn entry(kind: u8, bytes: &Bytes) {
             let moved = StoredOutcome::read(&outcome::rebase(bytes, LogIndex(3)));
             assert_eq!(moved.expect("it can be moved").index, LogIndex(3));
         }
-        3 => {
-            let Ok(row) = StoredRow::read(bytes) else { return };
-            let mut again = Vec::new();
-            StoredRow::write_head(row.version, row.expires, &mut again);
-            again.extend_from_slice(&row.value);
-            assert_eq!(again, bytes[..], "a row has one form");
-        }
-        4 => {
-            let Ok(session) = StoredSession::read(bytes) else { return };
-            assert_eq!(StoredSession::read(&session.write()), Ok(session));
-            assert!(session.expires() >= session.used);
-        }
-        5 => {
-            let Ok((base, configuration)) = layout::read_configuration(bytes) else { return };
-            let again = layout::write_configuration(base, &configuration);
-            assert_eq!(layout::read_configuration(&again), Ok((base, configuration)));
-        }
+        3 => replica_state::fuzzing::row(bytes),
+        4 => replica_state::fuzzing::session(bytes),
+        5 => replica_state::fuzzing::configuration(bytes),
         6 => {
-            if let Ok(mark) = Mark::read(bytes) {
-                assert_eq!(Mark::read(&mark.write()), Ok(mark));
-            }
+            replica_state::fuzzing::mark_and_keys(bytes);
             if let Ok(seal) = Seal::read(bytes) {
                 assert_eq!(Seal::read(&seal.write().into()), Ok(seal));
             }
-            let _ = (layout::read_expiry_key(bytes), layout::read_witness_entry_key(bytes));
         }
-        _ => {
-            if let Ok(question) = ComparisonQuestion::read(bytes) {
-                assert_eq!(question.write(), bytes, "a question has one form");
-            }
-            if let Ok(answer) = ComparisonAnswer::read(bytes) {
-                assert_eq!(ComparisonAnswer::read(&answer.write()), Ok(answer));
-            }
-        }
+        _ => replica_state::fuzzing::comparison(bytes),
     }
 }
 

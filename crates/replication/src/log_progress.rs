@@ -2,8 +2,8 @@
 //!
 //! Invariant: applied entries are decided. Both only rise.
 
-use super::layout::Mark;
 use base::LogIndex;
+use replica_state::layout::Mark;
 
 /// See the head of this file.
 pub struct LogProgress {

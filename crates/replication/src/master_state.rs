@@ -6,11 +6,11 @@
 //! another in between keeps it. While another node is master it is stale and unused.
 
 use super::expiry_sweep::ExpirySweep;
-use super::layout::{self, Space};
 use super::seals::bucket_moved_error;
 use crate::bucket::Bucket;
 use base::limits::SESSIONS_MAX;
 use base::{BucketId, Error, GroupId, Reason, Result};
+use replica_state::layout::{self, Space};
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
 use std::collections::BTreeSet;

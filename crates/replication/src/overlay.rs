@@ -7,12 +7,12 @@
 
 use super::budget::Budget;
 use super::counts::BucketCounts;
-use super::layout::{self, StoredRow, StoredSession};
 use super::pending_entry::{EFFECT_HEAD_BYTES, PendingEntry};
 use base::error::corrupt;
 use base::range::Direction;
 use base::{BucketId, GroupId, Key, Result, SessionId, Version, limits};
 use bytes::Bytes;
+use replica_state::layout::{self, StoredRow, StoredSession};
 use runtime::log_writer::store_error;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;

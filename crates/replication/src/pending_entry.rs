@@ -16,12 +16,12 @@
 //! entries are an overlay over the store, and putting a row into the overlay must cost next to
 //! nothing.
 
-use super::layout::StoredRow;
 use base::codec;
 use base::{LogIndex, Version};
 use bytes::Bytes;
 use hashbrown::HashTable;
 use logic::consensus::Configuration;
+use replica_state::layout::StoredRow;
 
 pub(super) const FORMAT: u8 = 1;
 pub(super) const FORMAT_SIGN: u8 = 2;

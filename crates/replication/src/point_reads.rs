@@ -5,12 +5,12 @@
 //! unreadable row fails alone.
 
 use super::group::Group;
-use super::layout::{self, ROW_PREFIX_BYTES, RowView, StoredRow};
 use super::read::to_row;
 use crate::bucket::Bucket;
 use base::error::corrupt;
 use base::{Body, LogIndex, Reply, Result};
 use bytes::Bytes;
+use replica_state::layout::{self, ROW_PREFIX_BYTES, RowView, StoredRow};
 use runtime::log_writer::store_error;
 
 /// Number of keys for which the store is called once.

@@ -3,7 +3,6 @@
 use super::budget::{KEYS_AT_ONCE, ROWS_AT_ONCE};
 use super::counts::{BucketCount, count_tree_key};
 use super::group::Group;
-use super::layout::{self, StoredRow};
 use super::overlay::{is_empty_range, row_bounds};
 use super::pager::Pager;
 use crate::bucket::Bucket;
@@ -14,6 +13,7 @@ use base::{
 };
 use bytes::Bytes;
 use logic::consensus::Event;
+use replica_state::layout::{self, StoredRow};
 use runtime::log_writer::store_error;
 use runtime::world::{self, timeout};
 use std::cell::Cell;

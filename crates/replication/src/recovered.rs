@@ -1,10 +1,10 @@
 //! State of a group as recovered from the disk at the node's start.
 
 use super::entries::LogPositions;
-use super::layout::Mark;
 use base::{GroupId, LogIndex};
 use bytes::Bytes;
 use logic::consensus::Replica;
+use replica_state::layout::Mark;
 use std::collections::BTreeMap;
 
 /// Recovered state of a group.

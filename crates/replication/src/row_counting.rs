@@ -4,12 +4,12 @@
 //! Promises: an update of a counted bucket reads at most one row more for each row that it writes,
 //! and none that it has just looked up; one of another bucket reads none more.
 
-use super::layout::{self, StoredRow};
 use super::overlay::Overlay;
 use super::pending_entry::Savepoint;
 use crate::bucket::Bucket;
 use base::{BucketId, Error, Reason, Result};
 use bytes::Bytes;
+use replica_state::layout::{self, StoredRow};
 
 /// State of an update to which [`Overlay::undo`] returns.
 #[derive(Clone, Copy)]
@@ -106,11 +106,11 @@ mod tests {
     use crate::budget::Budget;
     use crate::counts::{BucketCount, BucketCounts};
     use crate::evaluate::evaluate;
-    use crate::layout::row_key;
     use crate::overlay::StoreSource;
     use crate::pending_entry::{EntryBuffers, PendingEntry};
     use base::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, When};
     use base::{GroupId, Key, LogIndex, Properties, Update, Value, Version};
+    use replica_state::layout::row_key;
     use std::cell::Cell;
     use std::collections::VecDeque;
     use std::ops::Bound;

@@ -1,13 +1,13 @@
 //! Seals in force: what a group refuses, and how a bucket is sealed and unsealed.
 
 use super::group::Group;
-use super::layout::{self, StoredRow};
 use super::master_state::MasterState;
 use super::overlay::Overlay;
 use super::seals::{BOOKKEEPING_BUCKET, SEALED, Seal, bucket_moved_error, seal_key};
 use crate::bucket::Bucket;
 use base::error::corrupt;
 use base::{BucketId, Error, Reason, Result};
+use replica_state::layout::{self, StoredRow};
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
 use runtime::submit::Ticket;

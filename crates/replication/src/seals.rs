@@ -12,11 +12,11 @@
 //! c | bucket u32 BE -> see counts.rs                               the bucket is counted
 //! ```
 
-use super::layout;
 use super::shared::Observer;
 use base::codec::{Malformed, Reader};
 use base::{BucketId, Error, GroupId, Reason, Result, Value};
 use bytes::Bytes;
+use replica_state::layout;
 use runtime::log_writer::store_error;
 use std::collections::BTreeSet;
 use std::sync::Mutex;

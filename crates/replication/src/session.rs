@@ -12,7 +12,6 @@
 
 use super::evaluate::evaluate;
 use super::group::Group;
-use super::layout::StoredSession;
 use super::outcome::{self, StoredOutcome};
 use super::overlay::Overlay;
 use crate::bucket::Bucket;
@@ -21,6 +20,7 @@ use base::{
     Error, Kind, LogIndex, Outcome, Reason, Result, RetryId, SessionId, Update, UpdateDigest,
     limits,
 };
+use replica_state::layout::StoredSession;
 use runtime::mutants::Mutant;
 use runtime::submit::Ticket;
 use runtime::world;

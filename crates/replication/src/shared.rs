@@ -1,10 +1,10 @@
 //! Handles that all groups of a node share, and the observer of rows that applied entries change.
 
-use super::comparison::Comparisons;
-use super::snapshot::Snapshots;
 use base::NodeId;
 use base::limits::UNDECIDED_BYTES_MAX;
 use bytes::Bytes;
+use replica_state::comparison::Comparisons;
+use replica_state::snapshot::Snapshots;
 use runtime::TaskScope;
 use runtime::log_writer::LogWriterHandle;
 use runtime::metrics::Metrics;

@@ -4,9 +4,9 @@
 //! longer is. An index alone identifies no entry: once another master has led, its entry may stand
 //! there.
 
-use super::layout::Mark;
 use super::mastership::not_master_error;
 use base::{Error, LogIndex, Reason, Result};
+use replica_state::layout::Mark;
 use runtime::mutants::Mutant;
 use runtime::sync::Mutex;
 use std::collections::VecDeque;

@@ -13,13 +13,13 @@
 //! Never: answers a read; sends a snapshot.
 
 use super::group::Group;
-use super::layout::{self, Mark};
 use super::state::GroupState;
 use super::witness_log::{WitnessLog, append_entry};
 use base::limits::VALUE_BATCH_BYTES;
 use base::{Error, LogIndex, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::Event;
+use replica_state::layout::{self, Mark};
 use runtime::log_writer::store_error;
 use std::sync::MutexGuard;
 use store::RowChange;

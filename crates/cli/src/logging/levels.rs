@@ -20,7 +20,7 @@ pub fn section_of(target: &str) -> usize {
         "log" => 0,
         "store" if is_in(rest, "log") => 0,
         "store" => 1,
-        "consensus" | "replication" => 2,
+        "consensus" | "replication" | "replica_state" => 2,
         "node" | "peers" | "metadata" | "dynamo" | "runtime" | "transport" => 3,
         "server" if is_in(rest, "resp") => 5,
         "server" if is_in(rest, "native") => 6,

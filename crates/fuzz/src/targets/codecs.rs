@@ -112,13 +112,13 @@ pub fn snapshots(input: &[u8]) {
     let kind = input.below(5);
     if kind > 0 {
         let bytes = Bytes::copy_from_slice(input.rest());
-        return replication::fuzzing::snapshot_message(kind as u8, &bytes);
+        return replica_state::fuzzing::snapshot_message(kind as u8, &bytes);
     }
     let mut parts = Vec::new();
     while !input.is_empty() && parts.len() < 32 {
         parts.push((input.u8(), Bytes::copy_from_slice(input.block())));
     }
-    replication::fuzzing::snapshot_parts(&parts);
+    replica_state::fuzzing::snapshot_parts(&parts);
 }
 
 /// Questions to vnodes, their answers, and their rows.

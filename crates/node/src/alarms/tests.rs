@@ -7,7 +7,7 @@ use crate::hot_keys::KeyAccess;
 use crate::readiness::{Cause, UnreachableNode};
 use base::{BucketName, GroupId, MemberDescription, Part, Reason};
 use dynamo::HintsStatus;
-use replication::comparison::{ComparisonStatus, DifferenceStatus};
+use replica_state::comparison::{ComparisonStatus, DifferenceStatus};
 use runtime::Activity;
 use runtime::disk_space::DiskFigures;
 use runtime::log_writer::LogWriterHandle;

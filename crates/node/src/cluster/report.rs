@@ -18,7 +18,7 @@ use crate::member_request::MemberRequest;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
 use base::{GroupId, LogIndex, NodeId, Part};
-use replication::comparison::{ComparisonStatus, DifferenceStatus};
+use replica_state::comparison::{ComparisonStatus, DifferenceStatus};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::task::JoinSet;

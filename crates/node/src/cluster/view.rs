@@ -9,7 +9,7 @@ use crate::peer_links::PeerLinks;
 use base::{ClusterId, FeatureLevel, GroupId, LogIndex, MemberDescription, NodeId, Part};
 use dynamo::Available;
 use metadata::catalog::Catalog;
-use replication::comparison::ComparisonStatus;
+use replica_state::comparison::ComparisonStatus;
 use replication::group::Group;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 use crate::tests::test_cluster::{GROUP, TestCluster, put};
 use base::{BucketId, Reason, Version};
 use bytes::Bytes;
+use replica_state::comparison::{ComparisonReport, Difference};
+use replica_state::layout::{self, StoredRow};
 use replication::GroupComparison;
-use replication::comparison::{ComparisonReport, Difference};
-use replication::layout::{self, StoredRow};
 use std::collections::BTreeSet;
 use store::RowChange;
 

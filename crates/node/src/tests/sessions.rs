@@ -9,8 +9,8 @@ use base::{
     Body, BucketName, Call, DirectoryCall, GroupId, Outcome, Reason, Reply, Request, Result,
     RetryId, SessionId, Update,
 };
+use replica_state::layout::{self, Space, StoredSession};
 use replication::clock::GroupClock;
-use replication::layout::{self, Space, StoredSession};
 use std::collections::BTreeSet;
 
 async fn open(node: &Node) -> SessionId {

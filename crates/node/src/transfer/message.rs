@@ -6,7 +6,7 @@ use base::codec::{Malformed, Reader, Writer};
 use base::limits::{KEY_BYTES_MAX, SESSION_OUTCOME_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{BucketDigest, BucketId, Error, NodeId, SessionId};
 use bytes::Bytes;
-use replication::layout::StoredSession;
+use replica_state::layout::StoredSession;
 use transport::CallKind;
 
 /// Session that is bound to no bucket: the only kind that the previous version sends.

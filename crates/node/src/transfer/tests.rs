@@ -5,7 +5,7 @@ use super::message::{Item, MoveReply, MoveRequest};
 use super::progress::{MovePhase, MoveProgress};
 use base::{BucketDigest, BucketId, Error, NodeId, Reason, SessionId};
 use bytes::Bytes;
-use replication::layout::StoredSession;
+use replica_state::layout::StoredSession;
 use replication::seals::Seal;
 use std::fmt::Write;
 use std::path::Path;

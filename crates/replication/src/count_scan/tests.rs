@@ -5,7 +5,6 @@ use crate::apply::apply_entry_to;
 use crate::bucket::Bucket;
 use crate::counts::{BucketCount, BucketCounts, count_tree_key};
 use crate::evaluate::{evaluate, expire_due};
-use crate::layout::{Mark, StoredRow};
 use crate::overlay::{Overlay, row_bounds};
 use crate::proposal_queue::ProposalQueue;
 use crate::proposal_queue::tests::replica;
@@ -16,6 +15,7 @@ use base::{BucketId, GroupId, Key, LogIndex, Properties, Range, Result, Update, 
 use bytes::Bytes;
 use logic::consensus::Replica;
 use proptest::prelude::*;
+use replica_state::layout::{Mark, StoredRow};
 use runtime::mutants::Mutant;
 use runtime::world;
 use std::collections::BTreeMap;

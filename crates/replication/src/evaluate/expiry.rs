@@ -1,11 +1,11 @@
 //! Time to live: rows carry the group time of their expiry; hints in an index are due at that time.
 
 use crate::bucket::Bucket;
-use crate::layout::{self, SESSION_BUCKET};
 use crate::overlay::Overlay;
 use base::request::{ExpireWhen, Expiry};
 use base::{Key, Outcome, Properties, Result, SessionId};
 use bytes::Bytes;
+use replica_state::layout::{self, SESSION_BUCKET};
 use runtime::mutants::Mutant;
 
 /// Returns the group time at which a row written now expires. `old_expiry`: expiry of the row that

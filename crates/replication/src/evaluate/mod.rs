@@ -165,7 +165,7 @@ fn aborts_sequence(update: &Update, error: &Error) -> bool {
 /// Evaluates a read among the steps of a sequence.
 fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body> {
     let now = overlay.open.time;
-    let to_row = |row: super::layout::StoredRow| Row {
+    let to_row = |row: replica_state::layout::StoredRow| Row {
         value: row.value,
         version: row.version,
         expires_in_ms: row.expires.map(|expires| expires - now),

@@ -2,10 +2,10 @@
 
 use super::expiry::expiry_time;
 use crate::bucket::Bucket;
-use crate::layout::StoredRow;
 use crate::overlay::Overlay;
 use base::request::{Expiry, OnMissing, When};
 use base::{Error, Key, Outcome, Range, Reason, Result, Value, Version, limits};
+use replica_state::layout::StoredRow;
 
 pub(super) fn set(
     overlay: &mut Overlay,

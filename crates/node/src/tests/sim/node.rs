@@ -6,9 +6,9 @@ use super::transport::{Outbox, outbox_peers};
 use crate::flush::{Flush, FlushStep};
 use crate::recovery::{RepairedEntries, ReplayContext, context, replay};
 use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
-use replication::comparison::Comparisons;
+use replica_state::comparison::Comparisons;
+use replica_state::snapshot::{Snapshots, TransferTimeouts};
 use replication::group::{Group, GroupLimits, Shared};
-use replication::snapshot::{Snapshots, TransferTimeouts};
 use runtime::TaskScope;
 use runtime::log_writer::{
     self, AppendCompletion, AppendSink, LogWriter, LogWriterHandle, store_error,

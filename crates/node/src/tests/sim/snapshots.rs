@@ -4,7 +4,7 @@
 use super::node::group_id;
 use super::world::{Event, World};
 use base::{ConfigurationId, NodeId};
-use replication::snapshot::StagedSnapshot;
+use replica_state::snapshot::StagedSnapshot;
 use std::sync::Arc;
 
 /// Receiver of a snapshot: a node's replica of one group, in one process.

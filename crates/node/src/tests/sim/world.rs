@@ -10,8 +10,8 @@ use super::node::{GROUPS_MAX, SimNode, group_id};
 use super::snapshots::Fetcher;
 use base::{LogIndex, NodeId, Part, Placement};
 use bytes::Bytes;
+use replica_state::snapshot::StagedSnapshot;
 use replication::group::Group;
-use replication::snapshot::StagedSnapshot;
 use sim::{Chance, Cuts, EventQueue, FaultProfile, Journal, SimClock};
 use std::time::Duration;
 

@@ -16,8 +16,8 @@ use metadata::rows::{
     CLUSTER, ClusterRow, LEVEL, NEXT_BUCKET, bucket_key, group_key, member_key, type_key,
     write_bucket, write_cluster, write_group, write_member, write_properties,
 };
+use replica_state::layout::{StoredRow, row_key};
 use replication::group::Group;
-use replication::layout::{StoredRow, row_key};
 use replication::seals::BOOKKEEPING_BUCKET;
 use sim::{Chance, FaultProfile, Journal, Scheduler, SimClock};
 use std::cell::{Cell, RefCell};

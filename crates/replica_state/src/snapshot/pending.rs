@@ -21,7 +21,7 @@ pub struct PendingSnapshot {
 impl PendingSnapshot {
     /// Removes and returns the node to fetch a snapshot from. `None`: no snapshot is needed, or one
     /// is staged already.
-    pub(crate) fn take_fetch_source(&mut self) -> Option<NodeId> {
+    pub fn take_fetch_source(&mut self) -> Option<NodeId> {
         self.fetch_source.take().filter(|_| self.staged.is_none())
     }
 
@@ -31,7 +31,7 @@ impl PendingSnapshot {
     }
 
     /// Notes that a record was written: it may be the one that precedes the staged snapshot.
-    pub(crate) fn note_written(&mut self, record: &AppendCompletion) {
+    pub fn note_written(&mut self, record: &AppendCompletion) {
         let staged: Option<LogIndex> = self.staged.as_ref().map(StagedSnapshot::last_index);
         if record.kind == RecordKind::Decided && Some(record.index) == staged {
             self.synced = true;
@@ -39,14 +39,14 @@ impl PendingSnapshot {
     }
 
     /// Removes and returns the snapshot if it may be installed.
-    pub(crate) fn take_synced(&mut self) -> Option<StagedSnapshot> {
+    pub fn take_synced(&mut self) -> Option<StagedSnapshot> {
         let synced = self.synced;
         self.staged.take_if(|_| synced)
     }
 
     /// Discards the snapshot. Dropping the result removes its files, so the caller must not do it
     /// under the group's lock.
-    pub(crate) fn discard(&mut self) -> Option<StagedSnapshot> {
+    pub fn discard(&mut self) -> Option<StagedSnapshot> {
         self.synced = false;
         self.staged.take()
     }

@@ -7,7 +7,7 @@ use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of differences that are retained of one pass.
-pub(crate) const DIFFERENCES_MAX: usize = 16;
+pub const DIFFERENCES_MAX: usize = 16;
 
 /// Result of comparing a group's replicas, at its master.
 #[derive(Clone, Debug, Default)]
@@ -44,13 +44,15 @@ pub struct Difference {
 }
 
 impl ComparisonReport {
-    pub(crate) fn begin(&mut self) {
+    /// Begins a pass.
+    pub fn begin(&mut self) {
         (self.running, self.rows, self.bytes) = (true, 0, 0);
         self.compared.clear();
         self.found_differences.clear();
     }
 
-    pub(crate) fn end(&mut self) {
+    /// Ends a pass that compared everything.
+    pub fn end(&mut self) {
         self.running = false;
         self.passes += 1;
         self.error = None;
@@ -59,14 +61,14 @@ impl ComparisonReport {
     }
 
     /// Ends a pass with an error.
-    pub(crate) fn fail(&mut self, error: &Error) {
+    pub fn fail(&mut self, error: &Error) {
         self.running = false;
         self.passes += 1;
         self.error = Some(error.to_string());
     }
 
     /// Adds a difference. Returns false if the report is full.
-    pub(crate) fn add(&mut self, difference: Difference) -> bool {
+    pub fn add(&mut self, difference: Difference) -> bool {
         let fits = self.found_differences.len() < DIFFERENCES_MAX;
         if fits {
             self.found_differences.push(difference);

@@ -21,7 +21,7 @@ const VERSION: u8 = 1;
 
 /// Request for the digest of a range of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ComparisonQuestion {
+pub struct ComparisonQuestion {
     /// Number of the marker.
     pub round: u64,
     /// Index of the entry that holds the marker.
@@ -34,15 +34,18 @@ pub(crate) struct ComparisonQuestion {
 
 /// Count, size and digest of a range of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Sum {
+pub struct Sum {
+    /// Number of rows.
     pub rows: u64,
+    /// Bytes of their keys and values.
     pub bytes: u64,
+    /// Digest of both, in the order of the keys.
     pub digest: u64,
 }
 
 /// Answer of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ComparisonAnswer {
+pub enum ComparisonAnswer {
     /// Digest of the rows.
     Sum(Sum),
     /// The marker is not applied here yet.
@@ -54,6 +57,7 @@ pub(crate) enum ComparisonAnswer {
 }
 
 impl ComparisonQuestion {
+    /// Encodes the question.
     pub fn write(&self) -> Bytes {
         let mut out = vec![CallKind::Comparison.byte(), VERSION];
         out.put_u64(self.round);
@@ -63,6 +67,7 @@ impl ComparisonQuestion {
         out.into()
     }
 
+    /// Decodes a question.
     pub fn read(bytes: &Bytes) -> Result<ComparisonQuestion, Malformed> {
         let mut reader = Reader::new(bytes);
         if reader.u8("about")? != CallKind::Comparison.byte() {
@@ -80,6 +85,7 @@ impl ComparisonQuestion {
 }
 
 impl ComparisonAnswer {
+    /// Encodes the answer.
     pub fn write(&self) -> Bytes {
         let mut out = vec![VERSION];
         match self {
@@ -96,6 +102,7 @@ impl ComparisonAnswer {
         out.into()
     }
 
+    /// Decodes an answer.
     pub fn read(bytes: &[u8]) -> Result<ComparisonAnswer, Malformed> {
         let mut reader = Reader::new(bytes);
         if reader.u8("version")? != VERSION {

@@ -15,17 +15,15 @@
 //! Promises: a reported difference existed at one index; applying never waits; bytes a second are
 //! bounded by a setting; at most one snapshot for each group, and few in all.
 //! Never: repairs anything; decides which replica is right (it reports which replicas agree).
-//! Read next: `digests.rs` (every replica), `../compare.rs` (the master).
+//! Read next: `digests.rs` (every replica), `replication/compare.rs` (the master).
 
 mod digests;
 pub mod message;
 mod report;
 mod status;
 
-pub use digests::Comparisons;
-pub(crate) use digests::{digest_piece, read_keys};
-pub(crate) use report::DIFFERENCES_MAX;
-pub use report::{ComparisonReport, Difference};
+pub use digests::{Comparisons, digest_piece, read_keys};
+pub use report::{ComparisonReport, DIFFERENCES_MAX, Difference};
 pub use status::{ComparisonStatus, DifferenceStatus};
 
 use super::layout::{self, Space};
@@ -33,18 +31,18 @@ use base::GroupId;
 use base::codec::{Malformed, Reader};
 
 /// Writes the key of a group's marker into `key`.
-pub(super) fn marker_key(group: GroupId, key: &mut Vec<u8>) {
+pub fn marker_key(group: GroupId, key: &mut Vec<u8>) {
     layout::space_key(group, Space::Comparison, key);
 }
 
 /// Returns true if a tree key is that of a marker.
 #[inline]
-pub(super) fn is_marker(key: &[u8]) -> bool {
+pub fn is_marker(key: &[u8]) -> bool {
     key.len() == 5 && key[4] == Space::Comparison as u8
 }
 
 /// Decodes the number of the round that a marker begins.
-pub(super) fn read_marker(value: &[u8]) -> std::result::Result<u64, Malformed> {
+pub fn read_marker(value: &[u8]) -> std::result::Result<u64, Malformed> {
     let mut reader = Reader::new(value);
     let round = reader.u64("comparison's round")?;
     reader.end("comparison's marker").map(|()| round)

@@ -53,6 +53,7 @@ pub const ROW_PREFIX_BYTES: usize = 9;
 
 const HAS_EXPIRY: u8 = 1;
 
+#[inline]
 fn write_prefix(group: GroupId, space: Space, key: &mut Vec<u8>) {
     key.clear();
     key.extend_from_slice(&group.0.to_be_bytes());

@@ -72,7 +72,7 @@ impl Comparisons {
     }
 
     /// Opens a snapshot of the current state. Called between two entries.
-    pub(crate) fn open(&self, group: GroupId, round: u64) {
+    pub fn open(&self, group: GroupId, round: u64) {
         self.close_expired();
         let mut open = self.open_snapshots();
         if open.len() >= OPEN_MAX && !open.contains_key(&group) {
@@ -89,7 +89,7 @@ impl Comparisons {
     }
 
     /// Closes the snapshot of a round.
-    pub(crate) fn close(&self, group: GroupId, round: u64) {
+    pub fn close(&self, group: GroupId, round: u64) {
         let mut open = self.open_snapshots();
         if open.get(&group).is_some_and(|open| open.round == round) {
             open.remove(&group);
@@ -109,7 +109,7 @@ impl Comparisons {
     }
 
     /// Reads from the snapshot of a marker. `None`: it is not open here.
-    pub(crate) async fn read<T: Send + 'static>(
+    pub async fn read<T: Send + 'static>(
         &self,
         group: GroupId,
         round: u64,
@@ -183,11 +183,7 @@ impl Comparisons {
     }
 
     /// Updates a group's report.
-    pub(crate) fn note<T>(
-        &self,
-        group: GroupId,
-        note: impl FnOnce(&mut ComparisonReport) -> T,
-    ) -> T {
+    pub fn note<T>(&self, group: GroupId, note: impl FnOnce(&mut ComparisonReport) -> T) -> T {
         let mut reports = self.reports.lock().expect("no one panics while holding it");
         note(reports.entry(group).or_default())
     }
@@ -218,7 +214,7 @@ impl Comparisons {
 
 /// Returns the digest of the rows from `low` up to `high`, and the end of the digested range:
 /// before a row that would exceed `bytes_max`, or `high`. Holds one row at least, if there is one.
-pub(crate) fn digest_piece(
+pub fn digest_piece(
     snapshot: &dyn Snapshot,
     low: &Bytes,
     high: &Bytes,
@@ -239,7 +235,7 @@ pub(crate) fn digest_piece(
 }
 
 /// Returns the keys from `low` up to `high`.
-pub(crate) fn read_keys(snapshot: &dyn Snapshot, low: &Bytes, high: &Bytes) -> Result<Vec<Bytes>> {
+pub fn read_keys(snapshot: &dyn Snapshot, low: &Bytes, high: &Bytes) -> Result<Vec<Bytes>> {
     let key = |row: std::result::Result<TreeRow, _>| {
         row.map(|(key, _)| Bytes::copy_from_slice(&key)).map_err(store_error)
     };

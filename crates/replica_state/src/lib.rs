@@ -1,0 +1,17 @@
+//! State of a group's replica in the trees: its rows, their transfer as a snapshot to another
+//! node, and their comparison with those of the other replicas.
+//!
+//! Knows keys and bytes of rows, the store, and messages to the same code at another node. It knows
+//! no group: no log, no master, no update. `replication` says when a snapshot is fetched and
+//! installed, and at which entry replicas are compared.
+//!
+//! Promises: a snapshot is installed whole or not at all; a reported difference existed at one
+//! index of the log; the bytes of a row keep their meaning.
+//! Never: decides when any of it is due; imports `replication` or `dynamo`.
+//! Read next: `layout.rs`, then `snapshot/mod.rs` and `comparison/mod.rs`.
+
+pub mod comparison;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+pub mod layout;
+pub mod snapshot;
