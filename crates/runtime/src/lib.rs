@@ -1,5 +1,5 @@
 //! Runtime services: clock, randomness and tasks; watchdog; log writer; pauses of writers;
-//! counters, samples and warnings; mutants.
+//! counters, samples and warnings; figures of the process; mutants.
 //!
 //! Promises: all code takes time, random numbers and tasks from here, so a simulation replaces all
 //! of them at once; every task has a parent (`tasks.rs`).
@@ -13,6 +13,7 @@ pub mod log_writer;
 pub mod maintenance_signal;
 pub mod metrics;
 pub mod mutants;
+pub mod process;
 pub mod round;
 pub mod sample;
 pub mod submit;

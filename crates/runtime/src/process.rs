@@ -1,12 +1,12 @@
 //! Metrics of this process, under the names that dashboards of any program know.
 
-use runtime::sample::{Sample, SampleKind};
+use crate::sample::{Sample, SampleKind};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 
 /// Returns memory, CPU time and open files of the process; omits those that the system does not
 /// report.
-pub(crate) fn samples() -> impl Iterator<Item = Sample> {
+pub fn samples() -> impl Iterator<Item = Sample> {
     let used = seconds_of(ClockId::ProcessCPUTime);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let files = fs::read_dir("/proc/self/fd").ok().map(|files| files.count() as f64);
@@ -32,14 +32,14 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample> {
 }
 
 /// Memory of this process, in bytes. `None` if the system does not report it.
-pub(crate) fn resident() -> Option<u64> {
+pub fn resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     resident_bytes(&status).map(|bytes| bytes as u64)
 }
 
 /// Returns a measure of the bytes that the calling thread reads and writes, for other threads to
 /// ask. It returns `None` if the system does not report them.
-pub(crate) fn thread_io() -> impl Fn() -> Option<u64> + Send + Sync + 'static {
+pub fn thread_io() -> impl Fn() -> Option<u64> + Send + Sync + 'static {
     // A link to `PID/task/TID`.
     let thread = fs::read_link("/proc/thread-self").ok();
     move || {
