@@ -11,12 +11,12 @@
 
 use crate::Node;
 use crate::flow::{Flow, RecentRights};
-use crate::groups::Groups;
 use crate::quotas::{MeteredRequest, Metering, UserMeters, UserUse, meter_request};
 use base::access::{ApiTokenAccount, Grant, ListenerRights, Login, UserAccount, UserQuota, Verb};
 use base::rights::Need;
 use base::{BucketName, Call, Error, Principal, Reason, Request, Result, TokenDigest};
 use metadata::catalog::Catalog;
+use replica_host::Groups;
 use runtime::submit::Ticket;
 use runtime::{Sample, world};
 use std::sync::Arc;

@@ -7,13 +7,13 @@
 //! An act that needs `secure` is written to the disk before it is done, as allowed, and once more
 //! with its outcome. Everything else never waits for the audit log.
 
-use crate::data_dir::OpenDataDir;
 use crate::settings::NodeSettings;
 use audit_log::{AuditOutcome, AuditRecord, AuditTrail, FloodKind, KEYS_MAX};
 use base::access::{Login, Origin, Verb};
 use base::rights::{AuditClass, KeySet, Need, Operate};
 use base::{Call, ClusterCall, DirectoryCall, Error, Kind, Principal, Reply, Request, Result};
 use metadata::catalog::Catalog;
+use replica_host::OpenDataDir;
 use std::net::IpAddr;
 use std::sync::Arc;
 

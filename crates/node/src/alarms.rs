@@ -3,13 +3,13 @@
 
 use crate::alarm_register::Finding;
 use crate::cluster::{ClusterStatus, MemberStatus};
-use crate::disk_health::DiskHealth;
 use crate::hot_keys::ConcentratedAccess;
 use crate::readiness::{self, Unreached};
 use crate::status::{GroupStatus, StoreStatus};
 use base::duration::format_ms;
 use base::{AlarmCode, Error, LogIndex, Membership, NodeId};
 use dynamo::AvailableStatus;
+use replica_host::DiskHealth;
 use runtime::BeatStatus;
 use std::sync::Arc;
 use store::Pressure;

@@ -9,21 +9,10 @@ use crate::Node;
 use crate::access::Authorizer;
 use crate::act_recorder::ActRecorder;
 use crate::answers::Answers;
-use crate::audit::ReplicaAudit;
-use crate::checkpoint::Checkpointer;
 use crate::cluster::{ClusterAgent, ClusterView, MemberCalls, OwnIncarnations};
-use crate::data_dir::OpenDataDir;
 use crate::diagnostics::Diagnostics;
-use crate::disk_health::DiskHealth;
-use crate::flush::StoreFlusher;
-use crate::group_lifecycle::GroupHost;
-use crate::groups::Groups;
-use crate::housekeeping::Housekeeper;
 use crate::levels::LevelKeeper;
-use crate::lifecycle::Lifecycle;
 use crate::locator::GroupLocator;
-use crate::node_tasks::NodeTasks;
-use crate::peer_links::PeerLinks;
 use crate::readiness::Readiness;
 use crate::ring;
 use crate::route::Router;
@@ -42,6 +31,10 @@ use dynamo::warmup::Warmup;
 use dynamo::{Available, Members};
 use metadata::Directory;
 use metadata::catalog::Catalog;
+use replica_host::{
+    Checkpointer, DiskHealth, GroupHost, Groups, HostSettings, Housekeeper, Lifecycle, NodeTasks,
+    OpenDataDir, PeerLinks, ReplicaAudit, StoreFlusher,
+};
 use replica_state::comparison::Comparisons;
 use replica_state::snapshot::{Snapshots, TransferTimeouts};
 use replication::group::{Group, GroupLimits, Shared};
@@ -115,6 +108,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: RecoveredParts) -> Result<
         )),
         data,
         directory: Arc::new(directory),
+        host_settings: Arc::new(settings.host()),
         settings,
         groups,
         catalog,
@@ -227,6 +221,7 @@ fn vnode_store(shared: &Shared, catalog: Arc<Catalog>, recovered: (u64, Mark)) -
 /// Shared handles; each component takes clones of those that it uses.
 struct Handles {
     settings: Arc<NodeSettings>,
+    host_settings: Arc<HostSettings>,
     groups: Arc<Groups>,
     catalog: Arc<Catalog>,
     directory: Arc<Directory>,
@@ -285,7 +280,7 @@ impl Handles {
 
     fn audit(&self, comparisons: &Arc<Comparisons>) -> Arc<ReplicaAudit> {
         Arc::new(ReplicaAudit {
-            settings: self.settings.clone(),
+            settings: self.host_settings.clone(),
             groups: self.groups.clone(),
             catalog: self.catalog.clone(),
             links: self.links.clone(),
@@ -347,7 +342,7 @@ impl Handles {
         router: &Arc<Router>,
     ) -> Arc<ClusterAgent> {
         let host = GroupHost {
-            settings: self.settings.clone(),
+            settings: self.host_settings.clone(),
             groups: self.groups.clone(),
             directory: self.directory.clone(),
             flusher: self.flusher.clone(),
@@ -372,7 +367,7 @@ impl Handles {
 
     fn housekeeper(&self, shared: &Shared) -> Arc<Housekeeper> {
         Arc::new(Housekeeper {
-            settings: self.settings.clone(),
+            settings: self.host_settings.clone(),
             flusher: self.flusher.clone(),
             groups: self.groups.clone(),
             vnode_store: self.available.vnode_store.clone(),

@@ -1,12 +1,11 @@
 //! Dispatcher of messages and calls from other nodes.
 
-use crate::audit::ReplicaAudit;
 use crate::cluster::{self, MemberCalls, OwnIncarnations};
-use crate::groups::Groups;
 use crate::route::Router;
 use crate::transfer::{self, BucketMoves};
 use crate::{Node, NodeSettings, forward};
 use base::{ConfigurationId, Error, GroupId, NodeId, Reason, Result};
+use replica_host::{Groups, ReplicaAudit};
 use replica_state::snapshot::Snapshots;
 use replication::group::Group;
 use std::sync::{Arc, Weak};

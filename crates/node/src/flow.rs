@@ -1,10 +1,10 @@
 //! Order of one connection: its requests in flight, and the bucket that it found last.
 
-use crate::groups::{Groups, Local};
 use crate::quotas::{ConnectionPlace, Metering, UserMeter};
 use base::access::Verbs;
 use base::rights::Rights;
 use base::{BucketName, Principal};
+use replica_host::{Groups, Local};
 use replication::bucket::Bucket;
 use replication::group::Group;
 use runtime::submit::Ticket;

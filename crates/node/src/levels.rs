@@ -8,16 +8,15 @@
 //! `cluster/level_state.rs` answers the request of group 0's master, and follows the level in
 //! force.
 
-use crate::data_dir::OpenDataDir;
 use crate::locator::GroupLocator;
 use crate::member_request::MemberRequest;
-use crate::peer_links::PeerLinks;
 use base::codec::Writer;
 use base::error::shutting_down;
 use base::properties::{COUNTED, Changes};
 use base::{DirectoryCall, Error, FeatureLevel, GroupId, NodeId, Reason, Result};
 use metadata::catalog::Catalog;
 use metadata::levels::check_raise;
+use replica_host::{OpenDataDir, PeerLinks};
 use std::sync::Arc;
 use std::time::Duration;
 use store::Trees;

@@ -3,12 +3,12 @@
 //! Front-ends whose clients look for the master themselves ask here. The answer is this node's own
 //! view, so it needs no quorum.
 
-use crate::group_ref::GroupRef;
 use crate::locator::GroupLocator;
 use crate::route::Router;
 use base::limits::FORWARD_MS_MAX;
 use base::{BucketName, Error, LogIndex, NodeId, Part, Reason, Result};
 use logic::consensus::{Progress, Role};
+use replica_host::GroupRef;
 use replication::group::Group;
 use std::time::Duration;
 use tokio::time::timeout;

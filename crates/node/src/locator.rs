@@ -1,11 +1,9 @@
 //! Location of buckets: the bucket of a name, and the group of its rows.
 
-use crate::group_ref::GroupRef;
-use crate::groups::Groups;
-use crate::peer_links::PeerLinks;
 use base::bucket::no_such_bucket;
 use base::{BucketName, Error, GroupId, NodeId, Reason, Result};
 use metadata::catalog::Catalog;
+use replica_host::{GroupRef, Groups, PeerLinks};
 use replication::bucket::Bucket;
 use replication::group::Group;
 use runtime::world;

@@ -4,11 +4,11 @@
 //! An election follows every loss of a master and is over within two leases: what lasts longer
 //! needs an operator. The sentence is that of `/ready` (`readiness.rs`).
 
-use crate::groups::follows;
 use crate::readiness::{self, Unreached};
 use crate::route::Router;
 use base::GroupId;
 use base::duration::format_ms;
+use replica_host::follows;
 use runtime::world;
 use std::collections::BTreeMap;
 use std::sync::Arc;

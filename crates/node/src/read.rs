@@ -6,7 +6,6 @@
 
 use crate::answers::read_answer_bytes_max;
 use crate::flow::Flow;
-use crate::groups::{Local, follows};
 use crate::route::Router;
 use crate::updating::pending;
 use base::error::shutting_down;
@@ -14,6 +13,7 @@ use base::{
     BucketName, Call, Error, LogIndex, Read, ReadLevel, Reason, Reply, Request, Result, Update,
     check,
 };
+use replica_host::{Local, follows};
 use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::read::{self, confirm_master};

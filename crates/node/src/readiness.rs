@@ -5,12 +5,11 @@
 //! agreed on: it is what this node sees now.
 
 use crate::alarm_register::Finding;
-use crate::groups::{Groups, follows};
-use crate::peer_links::PeerLinks;
 use crate::settings::NodeSettings;
 use base::duration::format_ms;
 use base::{AlarmCode, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use metadata::Directory;
+use replica_host::{Groups, PeerLinks, follows};
 use replication::group::Group;
 use runtime::world;
 use std::sync::Arc;

@@ -5,10 +5,7 @@ use crate::act_recorder::ActRecorder;
 use crate::answers::Answers;
 use crate::diagnostics::Diagnostics;
 use crate::flow::{Caller, Flow};
-use crate::group_ref::GroupRef;
-use crate::groups::Local;
 use crate::levels::LevelKeeper;
-use crate::lifecycle::Lifecycle;
 use crate::locator::GroupLocator;
 use crate::readiness::Readiness;
 use base::bucket::no_such_bucket;
@@ -19,6 +16,7 @@ use base::{
 };
 use dynamo::Available;
 use metadata::Directory;
+use replica_host::{GroupRef, Lifecycle, Local};
 use replication::group::Group;
 use runtime::submit::{SubmitResult, Ticket};
 use runtime::{DiskSpace, Metrics};

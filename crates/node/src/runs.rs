@@ -12,10 +12,10 @@
 //! Never: waits; makes requests atomic.
 
 use crate::flow::Flow;
-use crate::groups::Local;
 use crate::route::Router;
 use base::access::Verb;
 use base::{BucketName, GroupId, LogIndex, Properties, Reply, Result};
+use replica_host::Local;
 use replication::group::Group;
 use replication::point_reads::{self, LentValueVisitor};
 use runtime::metrics::Metrics;

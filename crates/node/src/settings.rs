@@ -2,6 +2,7 @@
 
 use audit_log::AuditLimits;
 use base::{ClusterDescription, IpNetworks, JoinToken, Membership, NodeId};
+use replica_host::{HostSettings, SCRUB_BYTES_PER_SECOND};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -103,7 +104,7 @@ impl Default for NodeSettings {
             forced_master: None,
             preferred_master_delay_ms: 10_000,
             farewell_ms: 3_000,
-            scrub_bytes_per_second: 8 << 20,
+            scrub_bytes_per_second: SCRUB_BYTES_PER_SECOND,
             scrub_interval_ms: 3_600_000,
             catch_up_bytes_per_second: 16 << 20,
             handoff_bytes_per_second: 64 << 20,
@@ -131,6 +132,21 @@ impl NodeSettings {
             anti_entropy_interval_ms: self.anti_entropy_interval_ms,
             reap_after_ms: self.reap_after_ms,
             memory_bytes_max: self.memory_bytes_max,
+        }
+    }
+
+    /// Returns the settings of the replicas on this node.
+    pub fn host(&self) -> HostSettings {
+        HostSettings {
+            data_dir: self.data_dir.clone(),
+            log_bytes_max: self.log_bytes_max,
+            segment_bytes: self.segment_bytes,
+            memory_bytes_max: self.memory_bytes_max,
+            disk_reserve_bytes: self.disk_reserve_bytes,
+            lease_ms: self.lease_ms,
+            lease_reads: self.lease_reads,
+            scrub_bytes_per_second: self.scrub_bytes_per_second,
+            scrub_interval_ms: self.scrub_interval_ms,
         }
     }
 

@@ -1,12 +1,11 @@
 //! Shutdown of a node.
 
 use crate::Node;
-use crate::housekeeping::Housekeeper;
-use crate::lifecycle::Lifecycle;
 use crate::locator::GroupLocator;
 use crate::route::Router;
 use base::{Error, Reason, Result};
 use logic::consensus::Role;
+use replica_host::{Housekeeper, Lifecycle};
 use replication::group::Group;
 use runtime::Watchdog;
 use std::sync::Arc;

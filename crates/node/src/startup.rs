@@ -3,22 +3,19 @@
 use crate::assembly::{RecoveredParts, assemble};
 use crate::cluster::OwnIncarnations;
 use crate::count_keeper::{self, CountKeeper};
-use crate::group_lifecycle::drive;
-use crate::groups::Groups;
-use crate::housekeeping::Merger;
-use crate::lifecycle::Lifecycle;
-use crate::recovery::{Recovered, recover};
 use crate::ring_replacement::{self, RingReplacement};
 use crate::shutdown::DropGuard;
-use crate::{
-    Node, NodeSettings, alarm_watch, cluster, disk_alarm, dispatch, master_alarm, transfer,
-};
+use crate::{Node, NodeSettings, alarm_watch, cluster, dispatch, master_alarm, transfer};
 use base::error::shutting_down;
 use base::{Error, IncarnationId, NodeId, Reason, Result};
 use dynamo::layout::VNODES;
 use dynamo::vnode_store::VnodeStore;
 use dynamo::{Available, anti_entropy, failure_detector, handoff, hints, operation_timers, reap};
 use logic::consensus::Configuration;
+use replica_host::group_lifecycle::drive;
+use replica_host::housekeeping::Merger;
+use replica_host::recovery::{Recovered, recover};
+use replica_host::{Groups, Lifecycle, disk_alarm};
 use replication::group::Group;
 use runtime::log_writer::{AppendCompletion, AppendSink, store_error};
 use runtime::{Beat, Watch, world};
@@ -77,7 +74,7 @@ async fn recover_directory(
     first: Option<Configuration>,
 ) -> Result<(Recovered, Vec<IncarnationId>)> {
     let work = move || {
-        let recovered = recover(&settings, first)?;
+        let recovered = recover(&settings.host(), first)?;
         if let Some(reason) = recovered.directory.outdated_reason().map_err(store_error)? {
             return Err(Error::new(
                 Reason::Forbidden,

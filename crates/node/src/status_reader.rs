@@ -3,14 +3,12 @@
 use crate::alarms::{AlarmInput, StoreLag};
 use crate::cluster::{ClusterStatus, ClusterView};
 use crate::diagnostics::Diagnostics;
-use crate::disk_health::DiskHealth;
-use crate::groups::follows;
-use crate::lifecycle::Lifecycle;
 use crate::readiness::{Readiness, Unreached};
 use crate::settings::NodeSettings;
 use crate::status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
 use base::{Alarm, FeatureLevel};
 use dynamo::AvailableStatus;
+use replica_host::{DiskHealth, Lifecycle, follows};
 use replica_state::snapshot::Snapshots;
 use replication::group::Group;
 use runtime::sample::{Sample, SampleKind};

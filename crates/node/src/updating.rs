@@ -3,13 +3,13 @@
 
 use crate::answers::steps_answer_bytes_max;
 use crate::flow::Flow;
-use crate::groups::Local;
 use crate::route::Router;
 use base::error::shutting_down;
 use base::request::Expiry;
 use base::{
     Body, BucketName, Call, Error, Outcome, Reason, Reply, Request, Result, RetryId, Update, check,
 };
+use replica_host::Local;
 use replication::Weight;
 use replication::bucket::Bucket;
 use replication::group::Group;

@@ -42,8 +42,8 @@ pub async fn start(settings: &Settings, clusterless: &ClusterlessFlag) -> Outcom
 /// Repairs the log in place. Returns `false` if that is impossible, or if no member had all the
 /// values by the time a majority could free this node's place.
 async fn repair_log(settings: &Settings, damage: &Error) -> Outcome<bool> {
-    let node = settings.node.clone();
-    let mut log_repair = match join::blocking(move || LogRepair::scan(&node)).await {
+    let host = settings.node.host();
+    let mut log_repair = match join::blocking(move || LogRepair::scan(&host)).await {
         Ok(log_repair) if log_repair.is_possible() => log_repair,
         Ok(_) => return Ok(false),
         Err(why) => {
@@ -60,8 +60,8 @@ async fn repair_log(settings: &Settings, damage: &Error) -> Outcome<bool> {
     if !fetch_lost_values(settings, &mut log_repair).await? {
         return Ok(false);
     }
-    let node = settings.node.clone();
-    join::blocking(move || log_repair.repair(&node)).await?;
+    let host = settings.node.host();
+    join::blocking(move || log_repair.repair(&host)).await?;
     tracing::warn!(
         target: "log", %places, values, "the log is mended, nothing is lost; look after this disk"
     );

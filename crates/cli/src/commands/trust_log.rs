@@ -35,7 +35,8 @@ impl TrustLog {
             return Err(Failure::new(Kind::Invalid, text));
         }
         let settings = NodeSettings { data_dir: self.data, ..NodeSettings::default() };
-        let groups = super::join::blocking(move || node::trust_log(&settings)).await?;
+        let host = settings.host();
+        let groups = super::join::blocking(move || node::trust_log(&host)).await?;
         let groups: Vec<_> = groups.iter().map(|group| group.0).collect();
         if self.json {
             return output::json(&json!({ "groups": groups }));

@@ -3,10 +3,10 @@
 
 use super::describe_member;
 use crate::NodeSettings;
-use crate::recovery::data_dir_error;
 use base::{
     ClusterDescription, ClusterSecret, Error, MemberDescription, NodeId, Part, Reason, Result,
 };
+use replica_host::recovery::data_dir_error;
 use runtime::log_writer::store_error;
 use store::{DataDir, Joiner, Opening};
 

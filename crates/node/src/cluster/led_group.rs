@@ -2,8 +2,8 @@
 
 use super::membership_controller::{MembershipView, Parts};
 use super::{parts_of, saved};
-use crate::peer_links::PeerLinks;
 use base::{ClusterDescription, LogIndex, NodeId};
+use replica_host::PeerLinks;
 use replication::group::Group;
 use std::collections::{BTreeMap, BTreeSet};
 

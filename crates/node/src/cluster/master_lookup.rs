@@ -17,13 +17,8 @@
 use super::level_state::on_level_request;
 use super::view::ClusterView;
 use super::{hand_over, report, secret};
-use crate::audit::ReplicaAudit;
-use crate::disk_health::DiskHealth;
-use crate::groups::{Groups, Inquirer};
 use crate::levels::LevelKeeper;
-use crate::lifecycle::Lifecycle;
 use crate::member_request::MemberRequest;
-use crate::peer_links::PeerLinks;
 use crate::settings::NodeSettings;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::GROUP_MEMBERS_MAX;
@@ -31,6 +26,7 @@ use base::{GroupId, NodeId, Placement};
 use bytes::Bytes;
 use logic::consensus::Configuration;
 use metadata::catalog::Catalog;
+use replica_host::{DiskHealth, Groups, Inquirer, Lifecycle, PeerLinks, ReplicaAudit};
 use replication::group::Group;
 use replication::read::confirm_master;
 use runtime::world;
@@ -41,9 +37,6 @@ use transport::{CallKind, IncomingCall, Peers};
 
 /// Timeout of an answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Time for which a node that answered one inquirer declines others, in milliseconds.
-const EXCLUSIVE_MS: u64 = 1_000;
 
 /// Calls between members about members and their groups: sends them, and answers them.
 pub(crate) struct MemberCalls {
@@ -117,15 +110,6 @@ fn send_members(peers: &Peers, call: &IncomingCall, configuration: Option<Config
     members.iter().for_each(|member| answer.put_u64(member.node.0));
     // Without a connection the caller's timeout reports the failure.
     let _ = peers.answer(call, answer.into());
-}
-
-impl Inquirer {
-    /// Returns true while another node is declined because of this inquirer: two nodes that hand
-    /// their groups over at once would overload this one. The same inquirer may repeat the call,
-    /// because it counts what it handed over.
-    fn excludes(&self, other: NodeId, now: u64) -> bool {
-        self.node != other && now < self.answered_ms + EXCLUSIVE_MS
-    }
 }
 
 fn answer_led_count(calls: &MemberCalls, peers: &Peers, call: &IncomingCall) {
@@ -202,14 +186,6 @@ pub(super) fn decode_members(answer: &[u8]) -> Result<Vec<NodeId>, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A master whose disk is full hands all its groups over in consecutive checks.
-    #[test]
-    fn last_inquirer_excludes_other_nodes_for_one_second() {
-        let last = Inquirer { node: NodeId(1), answered_ms: 5_000 };
-        assert!(!last.excludes(NodeId(1), 5_000) && !last.excludes(NodeId(1), 5_250));
-        assert!(last.excludes(NodeId(2), 5_999) && !last.excludes(NodeId(2), 6_000));
-    }
 
     #[test]
     fn member_list_answer_of_wrong_length_is_rejected() {

@@ -25,13 +25,7 @@ pub(crate) mod secret;
 mod step;
 mod view;
 
-use crate::data_dir::OpenDataDir;
-use crate::disk_health::DiskHealth;
-use crate::group_lifecycle::GroupHost;
-use crate::groups::Groups;
 use crate::levels::LevelKeeper;
-use crate::lifecycle::Lifecycle;
-use crate::peer_links::PeerLinks;
 use crate::route::Router;
 use crate::settings::NodeSettings;
 use base::{
@@ -46,6 +40,7 @@ use metadata::Directory;
 pub(crate) use reconcile::reconcile;
 pub use recover::{SurvivingData, SurvivingGroup, SurvivingRing};
 pub use rejoin::DamagedMember;
+use replica_host::{DiskHealth, GroupHost, Groups, Lifecycle, OpenDataDir, PeerLinks};
 use replication::group::Group;
 use runtime::log_writer::store_error;
 use std::collections::BTreeMap;

@@ -16,7 +16,6 @@
 //! Promises: everything that this node has accepted is kept; the members left behind are refused.
 //! Never: runs beside a serving node (the directory's lock); chooses the survivor.
 
-use crate::recovery::{Recovered, recover};
 use crate::{Node, NodeSettings};
 use base::error::corrupt;
 use base::{
@@ -27,6 +26,7 @@ use logic::consensus::Configuration;
 use logic::ring::Ring;
 use metadata::read_ring;
 use metadata::rows::RING;
+use replica_host::recovery::{Recovered, recover};
 use replica_state::layout::{StoredRow, row_key};
 use replication::entry::read_entry;
 use replication::pending_entry::PendingEntry;
@@ -169,7 +169,7 @@ fn part_of(group: &RecoveredGroup, node: NodeId) -> Option<Part> {
 }
 
 fn open(settings: &NodeSettings) -> Result<(ClusterDescription, Recovered)> {
-    let recovered = recover(settings, None)?;
+    let recovered = recover(&settings.host(), None)?;
     let cluster = recovered.directory.members().map_err(store_error)?;
     let cluster = cluster.ok_or_else(|| {
         let text = "this node was never a member of a larger cluster: there is nothing to recover";

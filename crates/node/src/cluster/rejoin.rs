@@ -10,8 +10,8 @@
 //! Never: rejoins without other members: there would be none to fetch from.
 
 use crate::NodeSettings;
-use crate::recovery::data_dir_error;
 use base::{NodeId, Part, Result};
+use replica_host::recovery::data_dir_error;
 use runtime::log_writer::store_error;
 use std::path::PathBuf;
 use store::DataDir;

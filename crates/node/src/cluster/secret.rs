@@ -12,12 +12,12 @@
 
 use super::ClusterAgent;
 use super::reconcile::log_error;
-use crate::data_dir::OpenDataDir;
 use crate::member_request::MemberRequest;
 use base::{ClusterDescription, ClusterSecret, GroupId, NodeId, Result};
 use bytes::Bytes;
 use metadata::catalog::Catalog;
 use metadata::secret::SecretRow;
+use replica_host::OpenDataDir;
 use runtime::log_writer::store_error;
 use std::time::Duration;
 use store::DataDir;

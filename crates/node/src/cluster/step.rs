@@ -5,10 +5,10 @@
 
 use super::led_group::LedGroup;
 use super::membership_controller::{MembershipStep, Parts, describe_step, next_step};
-use crate::peer_links::PeerLinks;
 use base::{ClusterDescription, Result};
 use logic::consensus::Member;
 use metadata::groups::configuration_of;
+use replica_host::PeerLinks;
 use replication::group::Group;
 
 /// Executes the next step of a group towards its desired members, and then towards its quorum.

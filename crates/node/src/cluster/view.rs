@@ -3,12 +3,10 @@
 
 use super::membership_controller::{MembershipView, Parts, describe_step, next_step, plan_steps};
 use super::{parts_of, saved};
-use crate::audit::ReplicaAudit;
-use crate::groups::Groups;
-use crate::peer_links::PeerLinks;
 use base::{ClusterId, FeatureLevel, GroupId, LogIndex, MemberDescription, NodeId, Part};
 use dynamo::Available;
 use metadata::catalog::Catalog;
+use replica_host::{Groups, PeerLinks, ReplicaAudit};
 use replica_state::comparison::ComparisonStatus;
 use replication::group::Group;
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,6 @@
 //! directory index, and waits until the master has applied it.
 
 use crate::flow::{Caller, Elsewhere, Flow};
-use crate::group_ref::GroupRef;
 use crate::ring;
 use crate::route::Router;
 use base::limits::FORWARD_MS_MAX;
@@ -16,6 +15,7 @@ use base::{
     BucketName, Call, ClusterCall, DirectoryCall, Error, LogIndex, Principal, Read, ReadLevel,
     Reason, Reply, Request, Result,
 };
+use replica_host::GroupRef;
 use replication::group::Group;
 use replication::read::confirm_master;
 use runtime::round;

@@ -29,11 +29,11 @@ mod tests;
 pub(crate) use server::on_forwarded_request;
 
 use crate::flow::{Caller, Elsewhere, Flow};
-use crate::group_ref::GroupRef;
 use crate::route::Router;
 use base::limits::{FORWARD_MS_MAX, MASTER_WAIT_MS_MAX};
 use base::{Call, Error, Principal, Properties, Reason, Reply, Request, Result, check};
 use client::{ForwardedRequest, RetryKind};
+use replica_host::GroupRef;
 use runtime::metrics::Metrics;
 use runtime::submit::{SubmitResult, Ticket};
 use runtime::world::{self, timeout};

@@ -247,7 +247,7 @@ async fn node_without_replica_forwards_requests_to_group_master() {
     }
     wait("no part", || {
         let group = cluster.group(0, 2);
-        (!crate::groups::follows(&group)).then_some(())
+        (!replica_host::follows(&group)).then_some(())
     })
     .await;
     let counted = ask(cluster.node(0), &name, dirty).await.expect("passed on, too");

@@ -3,8 +3,8 @@
 //! (`sync/thread_scheduler.rs`).
 
 use super::truncation::Sole;
-use crate::flush::FlushStep;
 use base::mutants::activate_on_thread;
+use replica_host::flush::FlushStep;
 use runtime::mutants::Mutant;
 use runtime::sync::{ThreadScheduler, point};
 use runtime::world;

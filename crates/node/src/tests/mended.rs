@@ -2,13 +2,13 @@
 //! and a log that can't be vouched for is refused.
 
 use super::{Place, bytes, set, update};
-use crate::housekeeping::LogHeadRequests;
-use crate::recovery::{Recovered, recover};
 use crate::{LogRepair, NodeSettings};
 use base::{
     AvailableCall, BucketName, Call, Content, GroupId, LogIndex, Reason, Request, Result, Store,
 };
 use bytes::Bytes;
+use replica_host::housekeeping::LogHeadRequests;
+use replica_host::recovery::{Recovered, recover};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn copied(from: &Path, to: &Path) {
 }
 
 fn log_of(data: &Path) -> (Log, store::Replay) {
-    let opened = free(|| DataDir::open(data).map_err(crate::recovery::data_dir_error));
+    let opened = free(|| DataDir::open(data).map_err(replica_host::recovery::data_dir_error));
     let directory = opened.expect("it opens");
     let disk = Arc::new(FileDisk::open(&directory.path.join("log")).expect("a disk"));
     let settings =
@@ -125,7 +125,7 @@ async fn damaged_everywhere(with_available: bool) -> (u64, u64) {
     let stated = written(&place, &sound, with_available).await;
     let (values, segment, used) = whole(&sound);
     copied(&sound, &harmed);
-    let recovered = free(|| recover(&settings(&harmed), None)).expect("it is sound");
+    let recovered = free(|| recover(&settings(&harmed).host(), None)).expect("it is sound");
     let expected = Found::of(&recovered);
     drop(recovered);
     let file = harmed.join("log").join(segment.file_name().expect("a name"));
@@ -138,9 +138,9 @@ async fn damaged_everywhere(with_available: bool) -> (u64, u64) {
         let end = (at as usize + length).min(upto as usize);
         log[at as usize..end].iter_mut().for_each(|byte| *byte ^= 0x10);
         std::fs::write(&file, log).expect("ours");
-        let damage = free(|| recover(&settings(&harmed), None)).err().expect("it is found");
+        let damage = free(|| recover(&settings(&harmed).host(), None)).err().expect("it is found");
         assert_eq!(damage.reason, Reason::Corrupt, "{at}: {damage}");
-        let mut mending = match free(|| LogRepair::scan(&settings(&harmed))) {
+        let mut mending = match free(|| LogRepair::scan(&settings(&harmed).host())) {
             Ok(mending) => mending,
             Err(error) => {
                 assert_eq!(error.reason, Reason::Corrupt, "{at}: {error}");
@@ -152,14 +152,15 @@ async fn damaged_everywhere(with_available: bool) -> (u64, u64) {
         };
         assert!(mending.damaged_places().contains("at byte"), "{}", mending.damaged_places());
         if mending.lost_entries() > 0 {
-            let lacks = free(|| mending.repair(&settings(&harmed))).expect_err("a value lacks");
+            let lacks =
+                free(|| mending.repair(&settings(&harmed).host())).expect_err("a value lacks");
             assert_eq!(lacks.reason, Reason::Corrupt);
         }
         while let Some(lost) = mending.next_missing() {
             mending.add_entry(lost, values[&lost].clone()).expect("little is lost");
         }
-        free(|| mending.repair(&settings(&harmed))).expect("it is mended");
-        let recovered = free(|| recover(&settings(&harmed), None)).expect("it is sound");
+        free(|| mending.repair(&settings(&harmed).host())).expect("it is mended");
+        let recovered = free(|| recover(&settings(&harmed).host(), None)).expect("it is sound");
         assert_eq!(Found::of(&recovered), expected, "damage at {at}");
         repaired += 1;
     }

@@ -7,9 +7,9 @@ use super::buckets::space_is_back;
 use super::stopped::{a_dropped_bucket_waits_for_a_flush, nobody_flushes};
 use super::test_cluster::wait;
 use super::{Place, request, set};
-use crate::dropped_bucket::DroppedBucket;
 use crate::{Flow, Node, NodeSettings, SubmitResult};
 use base::{Alarm, AlarmCode, Body, BucketName, Call, DirectoryCall, GroupId, Reason};
+use replica_host::dropped_bucket::DroppedBucket;
 use std::time::Duration;
 
 /// Memory so small that few values fill it.

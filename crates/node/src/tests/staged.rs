@@ -1,9 +1,9 @@
 //! A log that was being adopted, as a restart finds it.
 
 use super::{Place, bytes};
-use crate::recovery::recover;
 use base::{Ballot, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
+use replica_host::recovery::recover;
 use replication::records;
 use replication::recovered::RecoveredGroup;
 use runtime::log_writer::{Append, record};
@@ -40,7 +40,7 @@ fn found(jobs: Vec<Append>) -> Result<RecoveredGroup> {
     }
     log.close().expect("it closes");
     drop(directory);
-    let recovered = recover(&place.settings(), None)?;
+    let recovered = recover(&place.settings().host(), None)?;
     Ok(recovered.groups.into_iter().find(|group| group.id == GroupId::DEFAULT).expect("there"))
 }
 

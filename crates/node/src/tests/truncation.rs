@@ -3,8 +3,6 @@
 
 use crate::assembly::{RecoveredParts, assemble};
 use crate::cluster::OwnIncarnations;
-use crate::flush::{self, Flush};
-use crate::recovery::{RepairedEntries, context, replay};
 use crate::startup::LogCompletions;
 use crate::{Node, NodeSettings};
 use base::codec::Writer as _;
@@ -16,6 +14,8 @@ use base::{
 };
 use bytes::Bytes;
 use logic::consensus::{Body as Said, Message};
+use replica_host::flush::{self, Flush};
+use replica_host::recovery::{RepairedEntries, context, replay};
 use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::read;

@@ -3,13 +3,13 @@
 
 use super::{Place, bytes, read, reason, set, update};
 use crate::Node;
-use crate::housekeeping::LogHeadRequests;
 use base::limits::{ROW_OVERHEAD_BYTES, VALUES_BYTES_MAX, WHOLE_RANGE_BYTES_MAX};
 use base::range::Extent;
 use base::request::SequenceMode;
 use base::{
     Body, BucketName, Call, DirectoryCall, Page, Range, Read, Reason, Request, RowContent, Update,
 };
+use replica_host::housekeeping::LogHeadRequests;
 
 async fn page(node: &Node, range: Range) -> base::Result<Page> {
     match read(node, Read::Range(range)).await?.body {

@@ -58,11 +58,9 @@ pub use progress::{MovePhase, MoveProgress};
 pub(crate) use reconcile::reconcile;
 pub use view::MoveStatus;
 
-use crate::groups::Groups;
-use crate::lifecycle::Lifecycle;
-use crate::peer_links::PeerLinks;
 use crate::route::Router;
 use metadata::Directory;
+use replica_host::{Groups, Lifecycle, PeerLinks};
 use runtime::DiskSpace;
 use std::sync::Arc;
 use transport::incoming::CallAdmission;

@@ -176,8 +176,9 @@ pub fn forbidden_leftovers(workspace: &Workspace) -> Vec<Complaint> {
 }
 
 fn check_selects(source: &SourceFile) -> Vec<Complaint> {
-    const CHECKED_CRATES: [&str; 8] = [
+    const CHECKED_CRATES: [&str; 9] = [
         "node",
+        "replica_host",
         "metadata",
         "server",
         "dynamo",

@@ -3,9 +3,9 @@
 use super::process::{NEVER, cut_short};
 use super::rot::Rot;
 use super::transport::{Outbox, outbox_peers};
-use crate::flush::{Flush, FlushStep};
-use crate::recovery::{RepairedEntries, ReplayContext, context, replay};
 use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
+use replica_host::flush::{Flush, FlushStep};
+use replica_host::recovery::{RepairedEntries, ReplayContext, context, replay};
 use replica_state::comparison::Comparisons;
 use replica_state::snapshot::{Snapshots, TransferTimeouts};
 use replication::group::{Group, GroupLimits, Shared};

@@ -7,9 +7,9 @@
 
 use super::node::{GroupsProcess, SimNode};
 use super::world::{Event, World};
-use crate::recovery::{RepairedEntries, rewrite_log, survey};
 use base::{GroupId, LogIndex, Result};
 use dynamo::batch::log_head_record;
+use replica_host::recovery::{RepairedEntries, rewrite_log, survey};
 use replication::records::LogHead;
 use sim::Chance;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl SimNode {
     fn lost(&self) -> Option<Vec<(GroupId, LogIndex)>> {
         let (log, records) = self.open_past_damage().ok()?;
         let (lost, _) = survey(&log, records, &*self.trees, &self.context()).ok()?;
-        let each = |lost: &crate::recovery::LostEntries| {
+        let each = |lost: &replica_host::recovery::LostEntries| {
             let (group, first, last) = (lost.group, lost.first.0, lost.last.0);
             (first..=last).map(move |index| (group, LogIndex(index)))
         };

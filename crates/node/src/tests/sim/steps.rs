@@ -6,8 +6,8 @@
 
 use super::node::SimNode;
 use super::world::{Era, Event, World};
-use crate::flush::FlushStep;
 use base::LogIndex;
+use replica_host::flush::FlushStep;
 use runtime::log_writer::{self, store_error};
 
 /// Interval between rounds of maintenance in the whole cluster, in microseconds.

@@ -3,13 +3,13 @@
 use super::super::process::{Process, QUICK, Storage, WriteTime};
 use super::super::transport::Port;
 use super::directory::{COPIES, DIRECTORY as MASTER};
-use crate::recovery::context;
 use crate::startup::start_vnode_loops;
 use crate::{Node, NodeSettings};
 use base::{
     ClusterDescription, ClusterId, GroupId, MemberDescription, Membership, NodeId, Properties,
 };
 use logic::ring::Ring;
+use replica_host::recovery::context;
 use sim::Scheduler;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

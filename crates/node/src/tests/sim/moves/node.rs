@@ -3,10 +3,11 @@
 use super::super::process::{Process, QUICK, Storage, WriteTime};
 use super::super::transport::Port;
 use crate::count_keeper::{self, CountKeeper};
-use crate::recovery::context;
-use crate::{Node, NodeSettings, group_lifecycle, transfer};
+use crate::{Node, NodeSettings, transfer};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
+use replica_host::group_lifecycle;
+use replica_host::recovery::context;
 use runtime::Watch;
 use sim::Scheduler;
 use std::sync::{Arc, Mutex};

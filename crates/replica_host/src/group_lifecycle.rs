@@ -4,7 +4,7 @@ use crate::flush::StoreFlusher;
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
 use crate::recovery;
-use crate::settings::NodeSettings;
+use crate::settings::HostSettings;
 use base::{Placement, Reason, Result};
 use metadata::Directory;
 use replication::group::Group;
@@ -18,7 +18,7 @@ const DRIVER_PAUSE_MAX: Duration = Duration::from_secs(1);
 const END_MAX: Duration = Duration::from_secs(3_600);
 
 /// Runs a group's driver on this node.
-pub(crate) fn drive(lifecycle: &Arc<Lifecycle>, group: Arc<Group>) {
+pub fn drive(lifecycle: &Arc<Lifecycle>, group: Arc<Group>) {
     let (owner, tasks) = (lifecycle.clone(), &lifecycle.tasks.groups);
     let stop = tasks.cancellation_token().clone();
     let name = format!("group {}", group.id);
@@ -30,19 +30,25 @@ pub(crate) fn drive(lifecycle: &Arc<Lifecycle>, group: Arc<Group>) {
 }
 
 /// Starts and stops replicas of groups on this node.
-pub(crate) struct GroupHost {
-    pub settings: Arc<NodeSettings>,
+pub struct GroupHost {
+    /// Settings of the replicas.
+    pub settings: Arc<HostSettings>,
+    /// Groups with a replica here.
     pub groups: Arc<Groups>,
+    /// Directory of buckets and members.
     pub directory: Arc<Directory>,
+    /// Runner of flush rounds.
     pub flusher: Arc<StoreFlusher>,
+    /// Tasks that write files.
     pub file_tasks: Arc<FileTasks>,
+    /// State of the node.
     pub lifecycle: Arc<Lifecycle>,
 }
 
 impl GroupHost {
     /// Starts a group's replica on this node, unless it runs. Its founders are stored already, so
     /// that after a crash the node finds that it is a voter.
-    pub(crate) fn begin(&self, placement: &Placement) -> Result<()> {
+    pub fn begin(&self, placement: &Placement) -> Result<()> {
         if self.groups.get(placement.group).is_some() {
             return Ok(());
         }
@@ -61,7 +67,7 @@ impl GroupHost {
 
     /// Stops the replica of a dropped group, then removes its rows. Its log records are collapsed
     /// like others that are not needed. After an interruption the next start continues.
-    pub(crate) fn end(self: &Arc<GroupHost>, group: Arc<Group>) {
+    pub fn end(self: &Arc<GroupHost>, group: Arc<Group>) {
         if !group.driver.drop_group() {
             return;
         }

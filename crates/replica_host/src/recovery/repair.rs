@@ -12,7 +12,7 @@
 
 use super::replay::{LostEntries, RepairedEntries, replay, survey};
 use super::{Opened, ReplayContext, data_dir_error, open};
-use crate::NodeSettings;
+use crate::settings::HostSettings;
 use base::limits::MENDED_BYTES_MAX;
 use base::{ClusterDescription, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
@@ -37,7 +37,7 @@ impl LogRepair {
     /// Finds the entries that the node's log lost. Blocking; the node must not run.
     ///
     /// Errors: `Corrupt`, with the reason for which the log can't be repaired in place.
-    pub fn scan(settings: &NodeSettings) -> Result<LogRepair> {
+    pub fn scan(settings: &HostSettings) -> Result<LogRepair> {
         let data = DataDir::open(&settings.data_dir).map_err(data_dir_error)?;
         let cluster = data.members().map_err(store_error)?;
         let peer_clients =
@@ -85,7 +85,7 @@ impl LogRepair {
     /// Then the node starts as usual. Blocking. After a crash in its midst the repair is repeated.
     ///
     /// Errors: `Corrupt` if an entry is still to be fetched.
-    pub fn repair(&self, settings: &NodeSettings) -> Result<()> {
+    pub fn repair(&self, settings: &HostSettings) -> Result<()> {
         let data = DataDir::open(&settings.data_dir).map_err(data_dir_error)?;
         let Opened { trees, mut log, records, context } = open(settings, &data, None, true)?;
         rewrite_log(&mut log, records, &*trees, &context, &self.fetched)?;
@@ -107,7 +107,7 @@ impl LogRepair {
 
 /// Applies a log with holes and the entries that were fetched, and writes everything needed again
 /// into a segment of its own. Drops what is before.
-pub(crate) fn rewrite_log(
+pub fn rewrite_log(
     log: &mut Log,
     records: store::Replay,
     trees: &dyn Trees,

@@ -10,7 +10,7 @@ use crate::dropped_bucket::DroppedBucket;
 use crate::flush::StoreFlusher;
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
-use crate::settings::NodeSettings;
+use crate::settings::HostSettings;
 use crate::slowdown_watch::SlowdownWatch;
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
 use dynamo::vnode_store::VnodeStore;
@@ -37,7 +37,7 @@ const FORGET_MS: u64 = 30_000;
 
 /// Progress of the requests to record the log's head.
 #[derive(Default)]
-pub(crate) struct LogHeadRequests {
+pub struct LogHeadRequests {
     /// Index of the next group.
     next: usize,
     /// Number of groups that have not recorded it since something was written.
@@ -46,7 +46,7 @@ pub(crate) struct LogHeadRequests {
 
 /// Kind of a thread that merges tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Merger {
+pub enum Merger {
     /// Takes any merge.
     Any,
     /// Takes only short merges, so that what is flushed never waits for a long one.
@@ -54,26 +54,35 @@ pub(crate) enum Merger {
 }
 
 /// State of the three maintenance threads.
-pub(crate) struct Housekeeper {
-    pub settings: Arc<NodeSettings>,
+pub struct Housekeeper {
+    /// Settings of the replicas.
+    pub settings: Arc<HostSettings>,
+    /// Runner of flush rounds.
     pub flusher: Arc<StoreFlusher>,
+    /// Groups with a replica here.
     pub groups: Arc<Groups>,
+    /// Vnodes of this node.
     pub vnode_store: Arc<VnodeStore>,
+    /// Directory of buckets and members.
     pub directory: Arc<Directory>,
+    /// Health of the disk.
     pub disk: Arc<DiskHealth>,
     /// Signal that there is work, and the pauses of writers.
     pub pacer: Arc<WritePacer>,
     /// Signals for the threads that merge tables.
     pub merging: MaintenanceSignal,
+    /// Signal for the thread that takes short merges only.
     pub small_merging: MaintenanceSignal,
+    /// Tasks that write files.
     pub file_tasks: Arc<FileTasks>,
+    /// State of the node.
     pub lifecycle: Arc<Lifecycle>,
 }
 
 impl Housekeeper {
     /// Prevents the threads from starting more work, gives up merges, which may be long, and wakes
     /// the threads.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.file_tasks.close();
         self.flusher.trees.cancel_merges();
         self.pacer.maintenance.raise();
@@ -86,7 +95,7 @@ impl Housekeeper {
     }
 
     /// Runs the maintenance thread.
-    pub(crate) fn run_maintenance(&self, beat: &Beat) {
+    pub fn run_maintenance(&self, beat: &Beat) {
         let (mut reclaimed, mut checked_index) = (BTreeMap::new(), None);
         let (mut requested_ms, mut head_requests) = (0, LogHeadRequests::default());
         let mut slowdown = SlowdownWatch::default();
@@ -123,7 +132,7 @@ impl Housekeeper {
 
     /// Requests every group, and the vnodes, to record the log's head again once any of them wrote.
     /// A later start that finds a hole in the log needs the state of each.
-    pub(crate) fn request_log_heads(&self, head_requests: &mut LogHeadRequests) {
+    pub fn request_log_heads(&self, head_requests: &mut LogHeadRequests) {
         let groups = self.groups.all();
         let mut has_written = self.vnode_store.take_written();
         for group in &groups {
@@ -146,7 +155,7 @@ impl Housekeeper {
 
     /// Runs a thread that merges tables. It is separate because a merge may take longer than the
     /// memory for concurrent writes lasts.
-    pub(crate) fn run_merger(&self, merger: Merger, beat: &Beat) {
+    pub fn run_merger(&self, merger: Merger, beat: &Beat) {
         let trees = &self.flusher.trees;
         // Flushes raise the signals. Without them it looks for dead spans and merges an idle store.
         let signal = match merger {
@@ -245,12 +254,7 @@ impl Housekeeper {
 
     /// Frees a dropped bucket's space. Returns false if that is to be retried. Never waits until an
     /// entry is applied: that may require a flush, which this thread runs.
-    pub(crate) fn reclaim(
-        &self,
-        bucket: BucketId,
-        state: &mut DroppedBucket,
-        now: u64,
-    ) -> Result<bool> {
+    pub fn reclaim(&self, bucket: BucketId, state: &mut DroppedBucket, now: u64) -> Result<bool> {
         let Some(group) = self.groups.get(state.group) else { return Ok(true) };
         if !state.is_applied(&group.apply_progress(), now) {
             return Ok(false);

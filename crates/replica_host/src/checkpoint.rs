@@ -14,23 +14,30 @@ use store::failpoint::{Point, reach};
 use store::{FileDisk, Log, LogSettings, Owner, Record, RecordKind, StagingFolder};
 
 /// Writer of checkpoints.
-pub(crate) struct Checkpointer {
+pub struct Checkpointer {
+    /// Id of this node.
     pub node: NodeId,
+    /// Size of a segment of the copy's log.
     pub segment_bytes: u64,
+    /// Groups with a replica here.
     pub groups: Arc<Groups>,
+    /// The applied directory.
     pub catalog: Arc<Catalog>,
+    /// Runner of flush rounds.
     pub flusher: Arc<StoreFlusher>,
+    /// The data directory.
     pub data: Arc<OpenDataDir>,
+    /// Tasks that write files.
     pub file_tasks: Arc<FileTasks>,
 }
 
 impl Checkpointer {
-    /// See [`crate::Node::checkpoint`].
+    /// See `Node::checkpoint`.
     ///
     /// Flushes the store and links its tables, and writes the state that exists only in the log
     /// into a new log beside them. Both happen with flushes excluded, so that the copy is the state
     /// of one moment.
-    pub(crate) fn checkpoint(&self, target: &Path) -> Result<()> {
+    pub fn checkpoint(&self, target: &Path) -> Result<()> {
         let _task = self.file_tasks.begin()?;
         if target.exists() {
             let text = format!("{} exists: name a directory that does not", target.display());

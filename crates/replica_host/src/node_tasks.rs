@@ -7,7 +7,7 @@
 use runtime::TaskScope;
 
 /// Scopes of a node's tasks.
-pub(crate) struct NodeTasks {
+pub struct NodeTasks {
     /// Parent of all others.
     pub all: TaskScope,
     /// Loops and threads of the node itself.
@@ -24,8 +24,15 @@ pub(crate) struct NodeTasks {
     pub front_ends: TaskScope,
 }
 
+impl Default for NodeTasks {
+    fn default() -> NodeTasks {
+        NodeTasks::new()
+    }
+}
+
 impl NodeTasks {
-    pub(crate) fn new() -> NodeTasks {
+    /// Creates the scopes, without tasks.
+    pub fn new() -> NodeTasks {
         let all = TaskScope::new("node");
         NodeTasks {
             loops: all.child("loops"),
@@ -39,12 +46,12 @@ impl NodeTasks {
     }
 
     /// Returns the scopes whose loops and threads a watchdog watches.
-    pub(crate) fn watched(&self) -> Vec<TaskScope> {
+    pub fn watched(&self) -> Vec<TaskScope> {
         vec![self.all.clone(), self.front_ends.clone()]
     }
 
     /// Ends the background loops; requests and connections continue.
-    pub(crate) fn end_loops(&self) {
+    pub fn end_loops(&self) {
         [&self.loops, &self.groups, &self.available].into_iter().for_each(TaskScope::cancel);
     }
 }

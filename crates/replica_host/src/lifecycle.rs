@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
 /// State of a running node, and the components that fail with it.
-pub(crate) struct Lifecycle {
+pub struct Lifecycle {
     groups: Arc<Groups>,
     vnode_store: Arc<VnodeStore>,
     /// True once no request is accepted any more.
@@ -24,11 +24,8 @@ pub(crate) struct Lifecycle {
 }
 
 impl Lifecycle {
-    pub(crate) fn new(
-        groups: Arc<Groups>,
-        vnode_store: Arc<VnodeStore>,
-        tasks: NodeTasks,
-    ) -> Lifecycle {
+    /// Returns the state of a node that serves.
+    pub fn new(groups: Arc<Groups>, vnode_store: Arc<VnodeStore>, tasks: NodeTasks) -> Lifecycle {
         Lifecycle {
             groups,
             vnode_store,
@@ -39,7 +36,7 @@ impl Lifecycle {
     }
 
     /// Ends the node with an error: no more answers, and the process must exit.
-    pub(crate) fn fail(&self, error: Error) {
+    pub fn fail(&self, error: Error) {
         self.fail_paths(&error);
         self.failed.send_if_modified(|failed| {
             let first = failed.is_none();
@@ -49,7 +46,7 @@ impl Lifecycle {
     }
 
     /// Ends the node because of a failed log.
-    pub(crate) fn fail_log(&self, error: Error) {
+    pub fn fail_log(&self, error: Error) {
         // First, so that a readiness check reports this error, and not one of its consequences.
         self.failed.send_replace(Some(error.clone()));
         self.fail_paths(&error);
@@ -63,12 +60,12 @@ impl Lifecycle {
     }
 
     /// Returns the reason if the node has failed.
-    pub(crate) fn failure(&self) -> Option<Error> {
+    pub fn failure(&self) -> Option<Error> {
         self.failed.borrow().clone()
     }
 
     /// Resolves when the node has failed, with the reason.
-    pub(crate) async fn failed(&self) -> Error {
+    pub async fn failed(&self) -> Error {
         let mut failed = self.failed.subscribe();
         loop {
             if let Some(error) = failed.borrow_and_update().clone() {
@@ -82,17 +79,17 @@ impl Lifecycle {
 
     /// Returns true if the node takes no requests any more.
     #[inline]
-    pub(crate) fn is_stopping(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
     /// Takes no requests any more; `false`: the node was stopping before.
-    pub(crate) fn begin_stop(&self) -> bool {
+    pub fn begin_stop(&self) -> bool {
         !self.stopping.swap(true, Ordering::AcqRel)
     }
 
     /// Returns the token that is cancelled when the background loops must end.
-    pub(crate) fn stop_signal(&self) -> CancellationToken {
+    pub fn stop_signal(&self) -> CancellationToken {
         self.tasks.loops.cancellation_token().clone()
     }
 }

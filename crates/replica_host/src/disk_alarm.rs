@@ -14,7 +14,7 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Watches the disk until the node stops.
-pub(crate) async fn watch(disk: Arc<DiskHealth>, stop: CancellationToken) {
+pub async fn watch(disk: Arc<DiskHealth>, stop: CancellationToken) {
     let mut hangs_for = 0;
     while !stop.is_cancelled() {
         let unanswered_ms = disk.log_writer.unanswered_ms();

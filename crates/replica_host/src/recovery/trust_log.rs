@@ -6,7 +6,7 @@
 
 use super::replay::{RepairedEntries, replay};
 use super::{Opened, data_dir_error, open};
-use crate::NodeSettings;
+use crate::settings::HostSettings;
 use base::{GroupId, Result};
 use replication::records;
 use runtime::log_writer::{record, store_error};
@@ -16,7 +16,7 @@ use store::DataDir;
 /// that had an open tear. Blocking.
 ///
 /// Errors: as of a start on that directory.
-pub fn trust_log(settings: &NodeSettings) -> Result<Vec<GroupId>> {
+pub fn trust_log(settings: &HostSettings) -> Result<Vec<GroupId>> {
     let data = DataDir::open(&settings.data_dir).map_err(data_dir_error)?;
     let Opened { trees, mut log, records: replay_records, context } =
         open(settings, &data, None, false)?;

@@ -17,13 +17,13 @@ struct Slowdown {
 
 /// See the head of this file.
 #[derive(Default)]
-pub(crate) struct SlowdownWatch {
+pub struct SlowdownWatch {
     current: Option<Slowdown>,
 }
 
 impl SlowdownWatch {
     /// Notes the present write pressure. Returns true if a slow-down has begun or ended.
-    pub(crate) fn observe(&mut self, pacer: &WritePacer, now_ms: u64) -> bool {
+    pub fn observe(&mut self, pacer: &WritePacer, now_ms: u64) -> bool {
         let pressure = pacer.pressure();
         let is_slow = pressure.must_wait() || pressure.slowdown_permille() > 0;
         match &mut self.current {

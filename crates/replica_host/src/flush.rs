@@ -26,8 +26,10 @@ use store::{Position, Trees};
 const RETAINED_FRACTION: u64 = 2;
 
 /// Runner of flush rounds, one at a time. Every thread that writes the store's files holds it.
-pub(crate) struct StoreFlusher {
+pub struct StoreFlusher {
+    /// Store of the rows.
     pub trees: Arc<dyn Trees>,
+    /// Log writer.
     pub log_writer: Arc<LogWriterHandle>,
     groups: Arc<Groups>,
     vnode_store: Arc<VnodeStore>,
@@ -42,7 +44,8 @@ pub(crate) struct StoreFlusher {
 }
 
 impl StoreFlusher {
-    pub(crate) fn new(
+    /// Creates the runner. `data` stays open as long as the runner is there.
+    pub fn new(
         (trees, log_writer): (Arc<dyn Trees>, Arc<LogWriterHandle>),
         groups: Arc<Groups>,
         vnode_store: Arc<VnodeStore>,
@@ -62,12 +65,12 @@ impl StoreFlusher {
     }
 
     /// Prevents rounds from starting until the guard is dropped.
-    pub(crate) fn exclude(&self) -> MutexGuard<'_, ()> {
+    pub fn exclude(&self) -> MutexGuard<'_, ()> {
         self.flushing.lock().expect("no one panics while holding it")
     }
 
     /// Returns the number of log bytes written since the store was durable.
-    pub(crate) fn unflushed_log(&self) -> u64 {
+    pub fn unflushed_log(&self) -> u64 {
         let flushed =
             self.flushed_at.load(Ordering::Relaxed).max(self.log_writer.start_position().0);
         self.log_writer.end().0.saturating_sub(flushed)
@@ -75,7 +78,7 @@ impl StoreFlusher {
 
     /// Makes everything applied so far durable in the store, and truncates the log up to the first
     /// position that is still needed.
-    pub(crate) fn flush_and_collapse(&self) -> Result<()> {
+    pub fn flush_and_collapse(&self) -> Result<()> {
         let _guard = self.exclude();
         let groups = self.groups.all();
         // Collapsed entries can only be sent to members as a snapshot, which costs far more.
@@ -96,13 +99,13 @@ impl StoreFlusher {
     }
 
     /// Removes the rows under a prefix and frees their space.
-    pub(crate) fn drop_prefix(&self, prefix: &[u8]) -> Result<()> {
+    pub fn drop_prefix(&self, prefix: &[u8]) -> Result<()> {
         self.trees.drop_prefix(prefix).map_err(store_error)?;
         self.flush_and_collapse()
     }
 
     /// Seals the store's tables and makes them durable.
-    pub(crate) fn flush_tables(&self) -> Result<()> {
+    pub fn flush_tables(&self) -> Result<()> {
         self.trees.rotate().map_err(store_error)?;
         self.trees.flush().map_err(store_error)
     }
@@ -110,7 +113,7 @@ impl StoreFlusher {
 
 /// Outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FlushStep {
+pub enum FlushStep {
     /// The step is done, and the next one may follow at once.
     Progressed,
     /// A group's driver has to run first.
@@ -133,7 +136,7 @@ enum FlushPhase {
 }
 
 /// A flush round; see the head of this file.
-pub(crate) struct Flush {
+pub struct Flush {
     trees: Arc<dyn Trees>,
     log_writer: Arc<LogWriterHandle>,
     groups: Vec<Arc<Group>>,
@@ -152,7 +155,8 @@ pub(crate) struct Flush {
 }
 
 impl Flush {
-    pub(crate) fn new(
+    /// Creates a round over these groups. Nothing happens before its first step.
+    pub fn new(
         trees: Arc<dyn Trees>,
         log_writer: Arc<LogWriterHandle>,
         groups: Vec<Arc<Group>>,
@@ -174,7 +178,7 @@ impl Flush {
     }
 
     /// Executes the next step.
-    pub(crate) fn step(&mut self) -> Result<FlushStep> {
+    pub fn step(&mut self) -> Result<FlushStep> {
         self.phase = match self.phase {
             // Tables that an earlier round sealed but could not write for lack of space. They come
             // first, because writers, including deletes, block while two tables are sealed.
@@ -239,7 +243,7 @@ impl Flush {
     }
 
     /// Waits for the driver that blocks the next step.
-    pub(crate) fn wait(&mut self) {
+    pub fn wait(&mut self) {
         if let Some(copy) = self.copies.pop_front() {
             let _ = copy.recv(); // See above.
         }
@@ -247,7 +251,7 @@ impl Flush {
 
     /// Returns the position of the log's end when the round began. Everything applied by then is
     /// durable.
-    pub(crate) fn end(&self) -> Position {
+    pub fn end(&self) -> Position {
         self.end
     }
 }

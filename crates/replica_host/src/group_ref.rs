@@ -18,7 +18,7 @@ use tokio::sync::watch;
 const SEARCH_MS: u64 = 1_000;
 
 /// A group without a replica here.
-pub(crate) struct RemoteGroup {
+pub struct RemoteGroup {
     id: GroupId,
     /// Leadership with the node to call in the master's place.
     target: watch::Sender<Leadership>,
@@ -36,7 +36,7 @@ struct MasterSearch {
 
 /// Reference to the group that stores a bucket's rows.
 #[derive(Clone)]
-pub(crate) enum GroupRef {
+pub enum GroupRef {
     /// A group that has a replica on this node.
     Local(Arc<Group>),
     /// A group that has none.
@@ -44,7 +44,8 @@ pub(crate) enum GroupRef {
 }
 
 impl GroupRef {
-    pub(crate) fn id(&self) -> GroupId {
+    /// Returns the number of the group.
+    pub fn id(&self) -> GroupId {
         match self {
             GroupRef::Local(group) => group.id,
             GroupRef::Remote(remote) => remote.id,
@@ -52,7 +53,7 @@ impl GroupRef {
     }
 
     /// Returns the leadership as a watch: the master, or the node to call.
-    pub(crate) fn watch_leadership(&self) -> watch::Receiver<Leadership> {
+    pub fn watch_leadership(&self) -> watch::Receiver<Leadership> {
         match self {
             GroupRef::Local(group) => group.leadership.subscribe(),
             GroupRef::Remote(remote) => remote.target.subscribe(),
@@ -60,7 +61,7 @@ impl GroupRef {
     }
 
     /// Returns true if this node is its master.
-    pub(crate) fn is_led_here(&self) -> bool {
+    pub fn is_led_here(&self) -> bool {
         match self {
             GroupRef::Local(group) => group.leadership.is_master(),
             GroupRef::Remote(_) => false,
@@ -69,18 +70,19 @@ impl GroupRef {
 }
 
 impl RemoteGroup {
-    pub(crate) fn new(id: GroupId) -> RemoteGroup {
+    /// Returns the group without a node to call.
+    pub fn new(id: GroupId) -> RemoteGroup {
         let target = watch::Sender::new(Leadership::default());
         RemoteGroup { id, target, search: Mutex::default() }
     }
 
     /// Returns the node to call.
-    pub(crate) fn target(&self) -> Option<NodeId> {
+    pub fn target(&self) -> Option<NodeId> {
         self.target.borrow().master
     }
 
     /// Sets the node to which later requests are sent.
-    pub(crate) fn set_target(&self, node: Option<NodeId>) {
+    pub fn set_target(&self, node: Option<NodeId>) {
         self.target
             .send_if_modified(|leadership| std::mem::replace(&mut leadership.master, node) != node);
     }
@@ -90,7 +92,7 @@ impl RemoteGroup {
     ///
     /// A member is tried once in a search. Two former members that name each other would otherwise
     /// keep requests from the present master.
-    pub(crate) fn on_failure(
+    pub fn on_failure(
         &self,
         target: NodeId,
         hint: Option<NodeId>,

@@ -17,20 +17,16 @@ mod repair;
 mod replay;
 mod trust_log;
 
-use crate::settings::NodeSettings;
+use crate::settings::HostSettings;
 use base::{
     ClusterDescription, ConfigurationId, Error, FeatureLevel, GroupId, Millis, NodeId, Part,
     Placement, Reason, Result,
 };
 use dynamo::{batch, migrate_v1};
 use logic::consensus::{Configuration, LeaseClock, Member};
-pub use repair::LogRepair;
-#[cfg(test)]
-pub(crate) use repair::rewrite_log;
+pub use repair::{LogRepair, rewrite_log};
 use replay::GroupReplay;
-#[cfg(test)]
-pub(crate) use replay::{LostEntries, survey};
-pub(crate) use replay::{RepairedEntries, replay};
+pub use replay::{LostEntries, RepairedEntries, replay, survey};
 use replication::recovered::RecoveredGroup;
 use runtime::log_writer::store_error;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,12 +37,16 @@ use store::{
 pub use trust_log::trust_log;
 
 /// State that was recovered from the data directory.
-pub(crate) struct Recovered {
+pub struct Recovered {
+    /// The data directory, locked.
     pub directory: DataDir,
     /// Number of the incarnation that begins.
     pub incarnation: u64,
+    /// Store of the rows.
     pub trees: Arc<dyn Trees>,
+    /// The log, open at its end.
     pub log: Log,
+    /// Groups with a replica here.
     pub groups: Vec<RecoveredGroup>,
     /// True if this node is a witness.
     pub is_witness: bool,
@@ -55,8 +55,9 @@ pub(crate) struct Recovered {
 }
 
 /// Settings and founders that the replay of a log needs.
-pub(crate) struct ReplayContext {
+pub struct ReplayContext {
     node: NodeId,
+    /// Lease of every group.
     pub lease: LeaseClock,
     /// Default first configuration, of groups without recorded founders.
     initial: Configuration,
@@ -72,10 +73,7 @@ pub(crate) struct ReplayContext {
 
 /// Opens everything under the data directory and replays the log. Blocking. `initial`: first
 /// configuration of groups without recorded founders. `None`: this node alone.
-pub(crate) fn recover(
-    settings: &NodeSettings,
-    initial: Option<Configuration>,
-) -> Result<Recovered> {
+pub fn recover(settings: &HostSettings, initial: Option<Configuration>) -> Result<Recovered> {
     let directory = DataDir::open(&settings.data_dir).map_err(data_dir_error)?;
     let Opened { trees, log, records, context } = open(settings, &directory, initial, false)?;
     let incarnation = directory.increment_incarnation().map_err(data_dir_error)?;
@@ -98,7 +96,7 @@ struct Opened {
 }
 
 fn open(
-    settings: &NodeSettings,
+    settings: &HostSettings,
     directory: &DataDir,
     initial: Option<Configuration>,
     past_damage: bool,
@@ -149,9 +147,9 @@ fn founder(cluster: &ClusterDescription) -> Result<Option<Configuration>> {
 
 /// Creates the state of a group's new replica: no promised ballot and no entries. The founders must
 /// be stored before.
-pub(crate) fn new_group(
+pub fn new_group(
     placement: &Placement,
-    (node, settings, is_witness): (NodeId, &NodeSettings, bool),
+    (node, settings, is_witness): (NodeId, &HostSettings, bool),
     trees: &dyn Trees,
 ) -> Result<RecoveredGroup> {
     let initial = founders(placement)?;
@@ -185,7 +183,7 @@ fn drop_rows(context: &ReplayContext, trees: &dyn Trees) -> Result<()> {
 }
 
 /// Returns the settings that all groups of this node share. `initial`: see [`recover`].
-pub(crate) fn context(
+pub fn context(
     node: NodeId,
     lease_ms: u64,
     initial: Option<Configuration>,
@@ -208,7 +206,7 @@ pub(crate) fn context(
 
 impl ReplayContext {
     /// Registers a created group.
-    pub(crate) fn add(&mut self, placement: &Placement) -> Result<()> {
+    pub fn add(&mut self, placement: &Placement) -> Result<()> {
         if placement.founders.is_empty() {
             return Ok(()); // It has the default first configuration.
         }
@@ -245,7 +243,7 @@ impl ReplayContext {
 }
 
 /// Converts an error of opening a data directory, which the operator must resolve.
-pub(crate) fn data_dir_error(error: StoreError) -> Error {
+pub fn data_dir_error(error: StoreError) -> Error {
     use std::io::ErrorKind::{
         AlreadyExists, InvalidInput, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem,
     };

@@ -4,7 +4,7 @@
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;
 use crate::peer_links::PeerLinks;
-use crate::settings::NodeSettings;
+use crate::settings::{HostSettings, SCRUB_BYTES_PER_SECOND};
 use base::{BucketId, GroupId, NodeId, Result};
 use metadata::catalog::Catalog;
 use replica_state::comparison::{
@@ -23,18 +23,24 @@ use transport::{IncomingCall, Peers};
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Compares replicas of groups whose master is this node, and keeps the results.
-pub(crate) struct ReplicaAudit {
-    pub settings: Arc<NodeSettings>,
+pub struct ReplicaAudit {
+    /// Settings of the replicas.
+    pub settings: Arc<HostSettings>,
+    /// Groups with a replica here.
     pub groups: Arc<Groups>,
+    /// The applied directory.
     pub catalog: Arc<Catalog>,
+    /// Links to the other nodes.
     pub links: Arc<PeerLinks>,
+    /// Comparisons of the replicas here.
     pub comparisons: Arc<Comparisons>,
+    /// State of the node.
     pub lifecycle: Arc<Lifecycle>,
 }
 
 impl ReplicaAudit {
     /// Runs until the node stops.
-    pub(crate) async fn run(self: Arc<ReplicaAudit>) {
+    pub async fn run(self: Arc<ReplicaAudit>) {
         let stop = self.lifecycle.stop_signal();
         let mut due = BTreeMap::new();
         while !stop.is_cancelled() {
@@ -78,7 +84,7 @@ impl ReplicaAudit {
 
     async fn compare(&self, group: &Arc<Group>) {
         let rate = match self.settings.scrub_bytes_per_second {
-            0 => NodeSettings::default().scrub_bytes_per_second,
+            0 => SCRUB_BYTES_PER_SECOND,
             rate => rate,
         };
         let live_buckets =
@@ -102,8 +108,8 @@ impl ReplicaAudit {
         }
     }
 
-    /// See [`crate::Node::verify`].
-    pub(crate) fn verify(&self, id: GroupId) -> Result<u64> {
+    /// See `Node::verify`.
+    pub fn verify(&self, id: GroupId) -> Result<u64> {
         let group = self.groups.find(id)?;
         if !group.leadership.is_master() {
             return Err(self.links.master_of(&group));
@@ -112,7 +118,7 @@ impl ReplicaAudit {
     }
 
     /// Handles a comparison call of a group's master.
-    pub(crate) fn on_comparison_call(&self, peers: &Peers, call: IncomingCall) {
+    pub fn on_comparison_call(&self, peers: &Peers, call: IncomingCall) {
         // A witness has no rows to compare.
         let group = self.groups.get(call.group).filter(|group| !group.is_witness_replica());
         let applied = group.map(|group| group.applied.index());
@@ -121,7 +127,7 @@ impl ReplicaAudit {
 
     /// Returns the comparison status of a group's replicas. `None`: this node is not its master, or
     /// has no report.
-    pub(crate) fn comparison(&self, group: &Group) -> Option<ComparisonStatus> {
+    pub fn comparison(&self, group: &Group) -> Option<ComparisonStatus> {
         let is_master = group.leadership.is_master();
         let report = self.comparisons.report(group.id).filter(|_| is_master)?;
         let differences = report.differences();

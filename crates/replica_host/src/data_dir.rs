@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use store::{DataDir, StoreError};
 
 /// Open data directory, and with it the directory's lock, until the node has stopped.
-pub(crate) struct OpenDataDir {
+pub struct OpenDataDir {
     directory: Mutex<Option<DataDir>>,
     is_closed: AtomicBool,
     /// Parent of the writes.
@@ -20,18 +20,18 @@ pub(crate) struct OpenDataDir {
 
 impl OpenDataDir {
     /// `None`: the node has no data directory.
-    pub(crate) fn new(data: Option<DataDir>, tasks: TaskScope) -> OpenDataDir {
+    pub fn new(data: Option<DataDir>, tasks: TaskScope) -> OpenDataDir {
         OpenDataDir { directory: Mutex::new(data), is_closed: AtomicBool::new(false), tasks }
     }
 
     /// Returns the directory, if it is still open. It stays open until the guard is dropped.
-    pub(crate) fn get(&self) -> MutexGuard<'_, Option<DataDir>> {
+    pub fn get(&self) -> MutexGuard<'_, Option<DataDir>> {
         self.directory.lock().expect("no one panics while holding it")
     }
 
     /// Writes a small file into the directory on a blocking thread. Does nothing while the node
     /// stops.
-    pub(crate) async fn write(
+    pub async fn write(
         self: &Arc<OpenDataDir>,
         operation: impl FnOnce(&DataDir) -> std::result::Result<(), StoreError> + Send + 'static,
     ) -> Result<()> {
@@ -44,13 +44,13 @@ impl OpenDataDir {
     }
 
     /// Drops the directory, and its lock.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         self.get().take();
     }
 
     /// Returns true once the node stops: what is written from then on is lost.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
     }
 }

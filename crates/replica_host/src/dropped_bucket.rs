@@ -13,7 +13,8 @@ const RECLAIM_MS: u64 = 5_000;
 
 /// State of a dropped bucket. Kept until its space is freed here, even if the directory has removed
 /// the bucket's row.
-pub(crate) struct DroppedBucket {
+pub struct DroppedBucket {
+    /// Group that had the bucket's rows.
     pub group: GroupId,
     /// Time at which the drop was seen, in milliseconds.
     pub seen_ms: u64,
@@ -27,12 +28,13 @@ pub(crate) struct DroppedBucket {
 }
 
 impl DroppedBucket {
-    pub(crate) fn new(now: u64, group: GroupId) -> DroppedBucket {
+    /// Returns the state of a bucket whose drop was seen now.
+    pub fn new(now: u64, group: GroupId) -> DroppedBucket {
         DroppedBucket { group, seen_ms: now, last: None, last_decided: None, is_freed: false }
     }
 
     /// Returns true if every entry that may hold an update of the bucket is applied here.
-    pub(crate) fn is_applied(&mut self, progress: &ApplyProgress, now: u64) -> bool {
+    pub fn is_applied(&mut self, progress: &ApplyProgress, now: u64) -> bool {
         if let Some((epoch, accepted)) = progress.last_accepted {
             // Updates that found the bucket before it was retired are in an entry by now, or were
             // refused.

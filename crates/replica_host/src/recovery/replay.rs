@@ -28,19 +28,22 @@ use std::collections::btree_map::Entry;
 use store::{Hole, Log, OwnedRecord, Position, Trees};
 
 /// Entries that other members returned, by group.
-pub(crate) type RepairedEntries = BTreeMap<GroupId, BTreeMap<LogIndex, Bytes>>;
+pub type RepairedEntries = BTreeMap<GroupId, BTreeMap<LogIndex, Bytes>>;
 
 /// Range of a group's entries that stood in a hole of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LostEntries {
+pub struct LostEntries {
+    /// The group.
     pub group: GroupId,
+    /// Index of the first one.
     pub first: LogIndex,
+    /// Index of the last one.
     pub last: LogIndex,
 }
 
 /// Replays the log's records to their groups, and applies entries known to be decided. `repaired`:
 /// the entries that the log lost, if it has holes.
-pub(crate) fn replay(
+pub fn replay(
     log: &Log,
     mut records: store::Replay,
     trees: &dyn Trees,
@@ -60,7 +63,7 @@ pub(crate) fn replay(
 
 /// Returns the needed entries that the log lost, and the positions of its holes. An error if the
 /// log does not prove that these are all.
-pub(crate) fn survey(
+pub fn survey(
     log: &Log,
     mut records: store::Replay,
     trees: &dyn Trees,
