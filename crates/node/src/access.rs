@@ -11,7 +11,6 @@
 
 use crate::Node;
 use crate::flow::{Flow, RecentRights};
-use crate::quotas::{MeteredRequest, Metering, UserMeters, UserUse, meter_request};
 use base::access::{ApiTokenAccount, Grant, ListenerRights, Login, UserAccount, UserQuota, Verb};
 use base::rights::Need;
 use base::{BucketName, Call, Error, Principal, Reason, Request, Result, TokenDigest};
@@ -21,6 +20,7 @@ use runtime::submit::Ticket;
 use runtime::{Sample, world};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use usage::{MeteredRequest, Metering, UserMeters, UserUse, meter_request};
 
 /// Time without the directory's master after which acts on the cluster are refused, in
 /// milliseconds: rights that were revoked meanwhile must not change it.

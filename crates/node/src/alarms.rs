@@ -3,7 +3,6 @@
 
 use crate::alarm_register::Finding;
 use crate::cluster::{ClusterStatus, MemberStatus};
-use crate::hot_keys::ConcentratedAccess;
 use crate::readiness::{self, Unreached};
 use crate::status::{GroupStatus, StoreStatus};
 use base::duration::format_ms;
@@ -14,6 +13,7 @@ use runtime::BeatStatus;
 use std::sync::Arc;
 use store::Pressure;
 use tls::TlsWarning;
+use usage::ConcentratedAccess;
 
 /// Entries by which a member may lag behind its master without an alarm.
 const BEHIND_ENTRIES: u64 = 1_000;

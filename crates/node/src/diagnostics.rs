@@ -4,10 +4,8 @@
 use crate::Node;
 use crate::alarm_register::AlarmRegister;
 use crate::clock_monitor::ClockMonitor;
-use crate::hot_keys::{HotKey, HotKeys, KeyAccess};
 use crate::listener_reports::ListenerReports;
 use crate::settings::NodeSettings;
-use crate::slow_log::{SlowEntry, SlowLog, SlowRequest};
 use base::access::Verb;
 use base::rights::{KeySet, Need};
 use base::{BucketName, Principal};
@@ -19,6 +17,7 @@ use runtime::submit::Ticket;
 use runtime::{BeatStatus, Watch, Watchdog};
 use std::sync::Arc;
 use std::time::Duration;
+use usage::{HotKey, HotKeys, KeyAccess, SlowEntry, SlowLog, SlowRequest};
 
 /// See the head of this file.
 pub(crate) struct Diagnostics {
@@ -108,7 +107,7 @@ impl Node {
 
     /// Returns the number of requests in the slow log.
     pub fn slow_requests_count(&self) -> usize {
-        self.status.diagnostics.slow_log.len()
+        self.status.diagnostics.slow_log.count()
     }
 
     /// Sets the time from which on requests are in the slow log, and empties it.

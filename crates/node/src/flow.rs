@@ -1,6 +1,5 @@
 //! Order of one connection: its requests in flight, and the bucket that it found last.
 
-use crate::quotas::{ConnectionPlace, Metering, UserMeter};
 use base::access::Verbs;
 use base::rights::Rights;
 use base::{BucketName, Principal};
@@ -9,6 +8,7 @@ use replication::bucket::Bucket;
 use replication::group::Group;
 use runtime::submit::Ticket;
 use std::sync::{Arc, Weak};
+use usage::{ConnectionPlace, Metering, UserMeter};
 
 /// Requests of one connection in flight; makes its later ones see its earlier ones. One per
 /// connection, not shared. All are made for one principal at a time.

@@ -12,7 +12,6 @@ mod alarm_watch;
 mod alarms;
 mod answers;
 mod assembly;
-mod call_key;
 mod checkpoints;
 mod clock_monitor;
 mod cluster;
@@ -24,14 +23,12 @@ mod flow;
 mod forward;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod hot_keys;
 mod levels;
 mod listener_reports;
 mod location;
 mod locator;
 mod master_alarm;
 mod member_request;
-mod quotas;
 mod read;
 mod readiness;
 mod recorded_requests;
@@ -42,14 +39,12 @@ mod runs;
 mod settings;
 mod shutdown;
 mod sibling_adapter;
-mod slow_log;
 mod startup;
 mod status;
 mod status_reader;
 mod transfer;
 mod updating;
 
-pub use call_key::call_key;
 pub use checkpoints::CheckpointStatus;
 pub use cluster::{
     ClusterStatus, DamagedMember, MemberStatus, PartStatus, PendingJoin, PlaceStatus,
@@ -58,9 +53,7 @@ pub use cluster::{
 pub use dynamo::{AvailableStatus, HintsStatus};
 pub use emptying::{EmptyPrefixCursor, EmptyPrefixProgress};
 pub use flow::{Elsewhere, Flow};
-pub use hot_keys::{HotKey, KeyAccess};
 pub use location::{BucketPlacement, PlacedMember};
-pub use quotas::UserUse;
 pub use replica_host::recovery::{LogRepair, trust_log};
 pub use replica_state::comparison::{ComparisonStatus, DifferenceStatus};
 pub use replica_state::snapshot::SnapshotStatus;
@@ -72,8 +65,11 @@ pub use runtime::process::processor_seconds;
 pub use runtime::submit::{LaterReply, SubmitResult, Ticket};
 pub use runtime::{Activity, BeatStatus, Sample, SampleKind, WarningLimiter, Watch, round};
 pub use settings::{NodeSettings, PeerAddresses};
-pub use slow_log::{SlowEntry, SlowRequest, SlowStages, key_digest};
 pub use status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
+
+pub use usage::{
+    HotKey, KeyAccess, SlowEntry, SlowRequest, SlowStages, UserUse, call_key, key_digest,
+};
 
 pub use transfer::{MovePhase, MoveProgress, MoveStatus};
 
@@ -85,7 +81,6 @@ use base::{
 use bytes::Bytes;
 use cluster::ClusterAgent;
 use flow::Caller;
-use quotas::Metering;
 use replica_host::{Checkpointer, Housekeeper, Lifecycle};
 use replication::read::read_at_once;
 use route::Router;
@@ -93,6 +88,7 @@ use shutdown::DropGuard;
 use status_reader::StatusReader;
 use std::sync::Arc;
 use transfer::BucketMoves;
+use usage::Metering;
 
 /// A running node. Cheap to clone. [`Node::stop`] ends it.
 #[derive(Clone)]

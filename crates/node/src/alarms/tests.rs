@@ -3,7 +3,6 @@
 use super::*;
 use crate::alarm_register::AlarmRegister;
 use crate::cluster::{PartStatus, PlaceStatus};
-use crate::hot_keys::KeyAccess;
 use crate::readiness::{Cause, UnreachableNode};
 use base::{BucketName, GroupId, MemberDescription, Part, Reason};
 use dynamo::HintsStatus;
@@ -13,6 +12,7 @@ use runtime::disk_space::DiskFigures;
 use runtime::log_writer::LogWriterHandle;
 use runtime::world;
 use std::sync::Arc;
+use usage::KeyAccess;
 
 const OWN: NodeId = NodeId(1);
 

@@ -44,6 +44,7 @@ const NODE_IMPORTS: &[&str] = &[
     "dynamo",
     "metadata",
     "replica_host",
+    "usage",
     "audit_log",
 ];
 
@@ -71,7 +72,7 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 23] = [
+pub const CRATES: [CrateRule; 24] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET] },
@@ -107,6 +108,11 @@ pub const CRATES: [CrateRule; 23] = [
     CrateRule {
         name: "replica_host",
         imports: REPLICA_HOST_IMPORTS,
+        never: &[NODE, PARENTS, ORDERED, QUIET],
+    },
+    CrateRule {
+        name: "usage",
+        imports: &["base", "runtime", "replication", "metadata"],
         never: &[NODE, PARENTS, ORDERED, QUIET],
     },
     CrateRule { name: "node", imports: NODE_IMPORTS, never: &[NODE, PARENTS, ORDERED, QUIET] },
@@ -227,7 +233,8 @@ fn check_imports(source: &SourceFile) -> Vec<Complaint> {
 
 /// Returns true for crates that may re-export others: tests, and the node for its parts.
 fn may_re_export(rule: &CrateRule, other: &CrateRule) -> bool {
-    let parts = ["runtime", "transport", "replica_state", "replication", "dynamo", "replica_host"];
+    let parts =
+        ["runtime", "transport", "replica_state", "replication", "dynamo", "replica_host", "usage"];
     rule.name == "systest" || (rule.name == "node" && parts.contains(&other.name))
 }
 

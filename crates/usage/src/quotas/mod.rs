@@ -15,7 +15,7 @@ mod pending_tickets;
 mod token_bucket;
 
 pub use meter::UserUse;
-pub(crate) use meter::{ConnectionPlace, MeteredRequest, UserMeter};
+pub use meter::{ConnectionPlace, MeteredRequest, UserMeter};
 
 use base::limits::USERS_MAX;
 use base::{Request, Result};
@@ -34,7 +34,7 @@ const USERS_SHOWN_MAX: usize = 100;
 
 /// Part of a flow's requests that counts against the quota of its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Metering {
+pub enum Metering {
     /// None: they were counted where they entered, or are the node's own.
     None,
     /// All, and the flow itself as a connection.
@@ -47,7 +47,7 @@ pub(crate) enum Metering {
 
 /// Meters of the users with a quota whose clients have used this node.
 #[derive(Default)]
-pub(crate) struct UserMeters {
+pub struct UserMeters {
     meters: Mutex<BTreeMap<String, Arc<UserMeter>>>,
     refusals: Arc<Refusals>,
 }
@@ -113,7 +113,7 @@ impl UserMeters {
 /// none.
 ///
 /// Errors: `Quota`; the request has taken nothing.
-pub(crate) fn meter_request(
+pub fn meter_request(
     meter: &Arc<UserMeter>,
     (metering, place): (Metering, &mut Option<ConnectionPlace>),
     request: &Request,

@@ -4,7 +4,7 @@ use base::{Call, DirectoryCall, Read, Request, Update};
 
 /// Cost of a request, known from the request alone. The bytes of its answer come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cost {
+pub struct Cost {
     /// Operations: a step of a sequence and a key of a read of several keys is one each.
     pub operations: u64,
     /// Bytes, as nodes send the request to each other.

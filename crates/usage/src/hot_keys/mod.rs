@@ -93,15 +93,19 @@ pub struct HotKey {
 
 /// Key that takes most reads, or writes, of a node.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ConcentratedAccess {
+pub struct ConcentratedAccess {
+    /// Bucket of the key.
     pub bucket: BucketName,
+    /// Kind of access.
     pub access: KeyAccess,
+    /// Least share of the key in all accesses of this kind to the node, from 0 to 1.
     pub share: f64,
+    /// Estimated accesses a second, over the last half minute.
     pub per_second: f64,
 }
 
 /// See the head of this file.
-pub(crate) struct HotKeys {
+pub struct HotKeys {
     is_on: bool,
     sketches: Mutex<Sketches>,
 }
@@ -175,13 +179,14 @@ fn begin_distance(Sampler { left, mut random }: Sampler) -> u32 {
 }
 
 impl HotKeys {
-    pub(crate) fn new(is_on: bool) -> HotKeys {
+    /// Returns empty sketches. `is_on`: requests are sampled.
+    pub fn new(is_on: bool) -> HotKeys {
         HotKeys { is_on, sketches: Mutex::default() }
     }
 
     /// Counts a request, if it is sampled and concerns a key.
     #[inline]
-    pub(crate) fn count(&self, request: &Request) {
+    pub fn count(&self, request: &Request) {
         if self.is_on && next_sample(1).is_some() {
             self.count_call(&request.bucket, &request.call);
         }
@@ -189,7 +194,7 @@ impl HotKeys {
 
     /// Counts requests about these keys, as far as they are sampled.
     #[inline]
-    pub(crate) fn count_run<'k>(
+    pub fn count_run<'k>(
         &self,
         bucket: &BucketName,
         access: KeyAccess,
@@ -218,7 +223,7 @@ impl HotKeys {
 
     /// Returns the keys with more than a 64th of the accesses to their buckets, those with the most
     /// accesses first. None of buckets with few requests.
-    pub(crate) fn list(&self) -> Vec<HotKey> {
+    pub fn list(&self) -> Vec<HotKey> {
         let now_ms = world::milliseconds();
         let sketches = self.lock();
         let unit = sketches.weight(now_ms);
@@ -246,7 +251,7 @@ impl HotKeys {
 
     /// Returns the keys that surely take more than half of all reads, or writes, of this node, if
     /// these are many.
-    pub(crate) fn concentrated(&self) -> Vec<ConcentratedAccess> {
+    pub fn concentrated(&self) -> Vec<ConcentratedAccess> {
         let now_ms = world::milliseconds();
         let sketches = self.lock();
         let unit = sketches.weight(now_ms);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bound of a quota that a request can meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QuotaLimit {
+pub enum QuotaLimit {
     Connections,
     Requests,
     Operations,
@@ -49,7 +49,7 @@ pub struct UserUse {
 }
 
 /// Meter of a user.
-pub(crate) struct UserMeter {
+pub struct UserMeter {
     user: String,
     /// Refusals of all users on this node.
     refusals: Arc<Refusals>,
@@ -197,7 +197,7 @@ impl MeterState {
 }
 
 /// Request under way that counts against a quota, until it is dropped.
-pub(crate) struct MeteredRequest {
+pub struct MeteredRequest {
     meter: Arc<UserMeter>,
     began_ms: u64,
 }
@@ -249,7 +249,7 @@ impl Drop for MeteredRequest {
 }
 
 /// Place of a connection, until it is dropped.
-pub(crate) struct ConnectionPlace(Arc<UserMeter>);
+pub struct ConnectionPlace(Arc<UserMeter>);
 
 impl ConnectionPlace {
     /// Returns true if the place counts at this meter.

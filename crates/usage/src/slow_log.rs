@@ -67,7 +67,7 @@ pub struct SlowEntry {
 }
 
 /// See the head of this file.
-pub(crate) struct SlowLog {
+pub struct SlowLog {
     threshold_us: AtomicU64,
     /// Time from which on a request is kept, in microseconds.
     floor_us: AtomicU64,
@@ -92,7 +92,7 @@ fn microseconds(time: Duration) -> u64 {
 
 impl SlowLog {
     /// Returns an empty log of requests that take at least this time. 0: none is kept.
-    pub(crate) fn new(slow_ms: u64) -> SlowLog {
+    pub fn new(slow_ms: u64) -> SlowLog {
         let threshold_us = if slow_ms == 0 { u64::MAX } else { slow_ms.saturating_mul(1_000) };
         SlowLog {
             threshold_us: AtomicU64::new(threshold_us),
@@ -102,25 +102,25 @@ impl SlowLog {
     }
 
     /// Sets the time from which on requests are kept, and removes all entries.
-    pub(crate) fn set_threshold(&self, threshold: Duration) {
+    pub fn set_threshold(&self, threshold: Duration) {
         self.threshold_us.store(microseconds(threshold), Ordering::Relaxed);
         self.clear();
     }
 
     /// Returns true if requests are kept at all.
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.threshold_us.load(Ordering::Relaxed) != u64::MAX
     }
 
     /// Returns true if a request that took this long is to be recorded.
     #[inline]
-    pub(crate) fn is_slow(&self, took: Duration) -> bool {
+    pub fn is_slow(&self, took: Duration) -> bool {
         microseconds(took) >= self.floor_us.load(Ordering::Relaxed)
     }
 
     /// Records a slow request. Drops the fastest one, if there are too many.
-    pub(crate) fn record(&self, request: SlowRequest) {
+    pub fn record(&self, request: SlowRequest) {
         let took_us = microseconds(request.took);
         let mut entries = self.lock();
         let id = entries.next_id;
@@ -138,17 +138,17 @@ impl SlowLog {
     }
 
     /// Returns the entries, the slowest first.
-    pub(crate) fn entries(&self) -> Vec<SlowEntry> {
+    pub fn entries(&self) -> Vec<SlowEntry> {
         self.lock().by_time.values().rev().cloned().collect()
     }
 
     /// Returns the number of entries.
-    pub(crate) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.lock().by_time.len()
     }
 
     /// Removes all entries.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         let mut entries = self.lock();
         entries.by_time.clear();
         self.floor_us.store(self.threshold_us.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -186,15 +186,15 @@ mod tests {
     fn slow_log_keeps_the_slowest_requests_above_its_threshold() {
         let log = SlowLog::new(100);
         record(&log, 99);
-        assert_eq!(log.len(), 0);
+        assert_eq!(log.count(), 0);
         (0..2_000).for_each(|number| record(&log, 100 + number));
         let entries = log.entries();
-        assert_eq!((entries.len(), log.len()), (REQUESTS_MAX, REQUESTS_MAX));
+        assert_eq!((entries.len(), log.count()), (REQUESTS_MAX, REQUESTS_MAX));
         assert_eq!(entries[0].request.took, Duration::from_millis(2_099), "the slowest first");
         assert_eq!(entries[999].request.took, Duration::from_millis(1_100));
         assert!(!log.is_slow(Duration::from_millis(1_100)), "one of these is no slower");
         log.clear();
-        assert_eq!(log.len(), 0);
+        assert_eq!(log.count(), 0);
         record(&log, 100);
         assert_eq!(log.entries()[0].id, 2_000, "numbers are not used again");
     }
@@ -204,6 +204,6 @@ mod tests {
         let log = SlowLog::new(0);
         assert!(!log.is_on() && SlowLog::new(100).is_on());
         record(&log, 3_600_000);
-        assert_eq!(log.len(), 0);
+        assert_eq!(log.count(), 0);
     }
 }
