@@ -1,7 +1,7 @@
 //! Placement of buckets: the group of a new bucket, and the row changes of each step of a move.
 //!
 //! A move is a field of the bucket's row: the group and the number to which it moves. A copy under
-//! a number that is not in the row any more is stale and ignored. `../transfer/mod.rs` describes
+//! a number that is not in the row any more is stale and ignored. `bucket_moves/lib.rs` describes
 //! the whole move.
 
 use super::rows::{assert, bucket_key, mark_dropped, set, write_bucket};

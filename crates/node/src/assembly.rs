@@ -13,13 +13,14 @@ use crate::cluster::{ClusterAgent, ClusterView, MemberCalls, OwnIncarnations};
 use crate::diagnostics::Diagnostics;
 use crate::levels::LevelKeeper;
 use crate::locator::GroupLocator;
+use crate::moves::{RoutedDirectory, move_settings};
 use crate::readiness::Readiness;
 use crate::ring;
 use crate::route::Router;
 use crate::settings::NodeSettings;
 use crate::status_reader::StatusReader;
-use crate::transfer::{BucketMoves, Transfers};
 use base::{BucketName, ClusterDescription, ClusterId, GroupId, NodeId, Result};
+use bucket_moves::{BucketMoves, Transfers};
 use dynamo::batch::Mark;
 use dynamo::failure_detector::PeerHealth;
 use dynamo::handoff::HandoffTracker;
@@ -267,8 +268,9 @@ impl Handles {
 
     fn moves(&self, router: &Arc<Router>) -> Arc<BucketMoves> {
         Arc::new(BucketMoves {
+            settings: move_settings(),
             transfers: Transfers::default(),
-            router: router.clone(),
+            directory_master: Box::new(RoutedDirectory(router.clone())),
             groups: self.groups.clone(),
             directory: self.directory.clone(),
             links: self.links.clone(),

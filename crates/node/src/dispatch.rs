@@ -2,9 +2,9 @@
 
 use crate::cluster::{self, MemberCalls, OwnIncarnations};
 use crate::route::Router;
-use crate::transfer::{self, BucketMoves};
 use crate::{Node, NodeSettings, forward};
 use base::{ConfigurationId, Error, GroupId, NodeId, Reason, Result};
+use bucket_moves::BucketMoves;
 use replica_host::{Groups, ReplicaAudit};
 use replica_state::snapshot::Snapshots;
 use replication::group::Group;
@@ -153,7 +153,7 @@ impl Receiver for Dispatcher {
             }
             Some(CallKind::Moves) => {
                 let Some(moves) = self.moves.upgrade() else { return };
-                transfer::on_call(&moves, peers, call);
+                bucket_moves::on_call(&moves, peers, call);
             }
             Some(CallKind::Vnodes) => dynamo::on_call(&router.available, peers, call),
             None => drop(peers.decline(&call)),

@@ -29,6 +29,7 @@ mod location;
 mod locator;
 mod master_alarm;
 mod member_request;
+mod moves;
 mod read;
 mod readiness;
 mod recorded_requests;
@@ -42,9 +43,9 @@ mod sibling_adapter;
 mod startup;
 mod status;
 mod status_reader;
-mod transfer;
 mod updating;
 
+pub use bucket_moves::{MovePhase, MoveProgress, MoveStatus};
 pub use checkpoints::CheckpointStatus;
 pub use cluster::{
     ClusterStatus, DamagedMember, MemberStatus, PartStatus, PendingJoin, PlaceStatus,
@@ -66,18 +67,16 @@ pub use runtime::submit::{LaterReply, SubmitResult, Ticket};
 pub use runtime::{Activity, BeatStatus, Sample, SampleKind, WarningLimiter, Watch, round};
 pub use settings::{NodeSettings, PeerAddresses};
 pub use status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
-
 pub use usage::{
     HotKey, KeyAccess, SlowEntry, SlowRequest, SlowStages, UserUse, call_key, key_digest,
 };
-
-pub use transfer::{MovePhase, MoveProgress, MoveStatus};
 
 use base::error::shutting_down;
 use base::{
     BucketName, Call, ClusterCall, DirectoryCall, Error, GroupId, JoinToken, LogIndex, Principal,
     Read, Reason, Reply, Request, Result, RingDescription, TokenDigest,
 };
+use bucket_moves::BucketMoves;
 use bytes::Bytes;
 use cluster::ClusterAgent;
 use flow::Caller;
@@ -87,7 +86,6 @@ use route::Router;
 use shutdown::DropGuard;
 use status_reader::StatusReader;
 use std::sync::Arc;
-use transfer::BucketMoves;
 use usage::Metering;
 
 /// A running node. Cheap to clone. [`Node::stop`] ends it.

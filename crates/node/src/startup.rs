@@ -5,7 +5,7 @@ use crate::cluster::OwnIncarnations;
 use crate::count_keeper::{self, CountKeeper};
 use crate::ring_replacement::{self, RingReplacement};
 use crate::shutdown::DropGuard;
-use crate::{Node, NodeSettings, alarm_watch, cluster, dispatch, master_alarm, transfer};
+use crate::{Node, NodeSettings, alarm_watch, cluster, dispatch, master_alarm};
 use base::error::shutting_down;
 use base::{Error, IncarnationId, NodeId, Reason, Result};
 use dynamo::layout::VNODES;
@@ -115,7 +115,7 @@ pub(crate) fn start_node_loops(node: &Node, is_stored: bool) {
     loops.spawn("master alarm", BY_TIME, alarm);
     let watch = alarm_watch::watch(node.status.clone(), stop());
     loops.spawn("alarms", BY_TIME, watch);
-    loops.spawn("moves", FOR_OTHERS, transfer::reconcile(node.moves.clone()));
+    loops.spawn("moves", FOR_OTHERS, bucket_moves::reconcile(node.moves.clone()));
     loops.spawn("counts", FOR_OTHERS, count_keeper::run(CountKeeper::new(router.clone())));
 }
 

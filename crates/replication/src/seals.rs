@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! s | bucket u32 BE -> format u8 (1) | group time u64 | version u64    the bucket is sealed
-//! i | bucket u32 BE -> format u8 (1) | see ../transfer/intake.rs   the bucket is copied in
+//! i | bucket u32 BE -> format u8 (1) | see bucket_moves/intake.rs  the bucket is copied in
 //! c | bucket u32 BE -> see counts.rs                               the bucket is counted
 //! ```
 

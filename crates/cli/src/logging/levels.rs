@@ -21,8 +21,8 @@ pub fn section_of(target: &str) -> usize {
         "store" if is_in(rest, "log") => 0,
         "store" => 1,
         "consensus" | "replication" | "replica_state" => 2,
-        "node" | "replica_host" | "usage" | "peers" | "metadata" | "dynamo" | "runtime"
-        | "transport" => 3,
+        "node" | "replica_host" | "usage" | "bucket_moves" | "peers" | "metadata" | "dynamo"
+        | "runtime" | "transport" => 3,
         "server" if is_in(rest, "resp") => 5,
         "server" if is_in(rest, "native") => 6,
         "server" | "arakoon" => 4,

@@ -228,8 +228,16 @@ pub fn decisions(workspace: &Workspace) -> Vec<Complaint> {
 }
 
 /// Crates whose bytes are on disk or between nodes.
-const CRATES_WITH_FORMATS: [&str; 7] =
-    ["store", "replica_state", "replication", "dynamo", "transport", "metadata", "node"];
+const CRATES_WITH_FORMATS: [&str; 8] = [
+    "store",
+    "replica_state",
+    "replication",
+    "dynamo",
+    "transport",
+    "metadata",
+    "bucket_moves",
+    "node",
+];
 
 /// Rule 9: every on-disk format has a kept example, listed in the table of the kept formats.
 pub fn formats(workspace: &Workspace) -> Vec<Complaint> {

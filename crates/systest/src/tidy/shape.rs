@@ -176,9 +176,10 @@ pub fn forbidden_leftovers(workspace: &Workspace) -> Vec<Complaint> {
 }
 
 fn check_selects(source: &SourceFile) -> Vec<Complaint> {
-    const CHECKED_CRATES: [&str; 9] = [
+    const CHECKED_CRATES: [&str; 10] = [
         "node",
         "replica_host",
+        "bucket_moves",
         "metadata",
         "server",
         "dynamo",

@@ -11,8 +11,8 @@ mod quiet;
 use super::many::{Cluster, ask};
 use super::test_cluster::wait_or_tell;
 use crate::Node;
-use crate::transfer::MovePoint;
 use base::{BucketName, Call, DirectoryCall, GroupId};
+use bucket_moves::MovePoint;
 use load::{Load, Nodes};
 use std::sync::{Arc, Mutex};
 

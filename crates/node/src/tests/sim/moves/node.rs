@@ -3,7 +3,7 @@
 use super::super::process::{Process, QUICK, Storage, WriteTime};
 use super::super::transport::Port;
 use crate::count_keeper::{self, CountKeeper};
-use crate::{Node, NodeSettings, transfer};
+use crate::{Node, NodeSettings};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
 use replica_host::group_lifecycle;
@@ -55,7 +55,7 @@ impl MoveNode {
             group_lifecycle::drive(&node.lifecycle, group);
         }
         let loops = &node.lifecycle.tasks.loops;
-        loops.spawn("moves", WATCH, transfer::reconcile(node.moves.clone()));
+        loops.spawn("moves", WATCH, bucket_moves::reconcile(node.moves.clone()));
         loops.spawn("counts", WATCH, count_keeper::run(CountKeeper::new(node.router.clone())));
         let process = Process::begin((node, log), self.port.which, &self.write_time, None);
         self.process = Some(process);

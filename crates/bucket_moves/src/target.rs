@@ -1,8 +1,8 @@
 //! Target of a move: sends requests to the master of a group, which may be this node, or one of a
 //! group without a replica here.
 
-use super::message::{MoveReply, MoveRequest};
-use super::{BucketMoves, intake};
+use crate::message::{MoveReply, MoveRequest};
+use crate::{BucketMoves, intake};
 use base::codec::Malformed;
 use base::{Error, GroupId, NodeId, Reason, Result};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Timeout of a request before it is repeated.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) struct MoveTarget {
+pub(crate) struct MoveTarget {
     moves: Arc<BucketMoves>,
     group: GroupId,
     /// Master that another node reported.
@@ -21,12 +21,12 @@ pub(super) struct MoveTarget {
 }
 
 impl MoveTarget {
-    pub(super) fn new(moves: Arc<BucketMoves>, group: GroupId) -> MoveTarget {
+    pub(crate) fn new(moves: Arc<BucketMoves>, group: GroupId) -> MoveTarget {
         MoveTarget { moves, group, hint: None, failures: 0 }
     }
 
     /// Sends a request once. A node that is not master names the master, which is tried next.
-    pub(super) async fn ask(&mut self, request: MoveRequest) -> Result<MoveReply> {
+    pub(crate) async fn ask(&mut self, request: MoveRequest) -> Result<MoveReply> {
         let node = self.target_node()?;
         let answer = if node == self.moves.links.node {
             Ok(intake::answer(&self.moves, self.group, request).await)

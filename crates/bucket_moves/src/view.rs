@@ -1,9 +1,9 @@
 //! View of a bucket's location and of its move, from any node.
 
-use super::BucketMoves;
-use super::message::{MoveReply, MoveRequest};
-use super::progress::MoveProgress;
-use super::target::MoveTarget;
+use crate::BucketMoves;
+use crate::message::{MoveReply, MoveRequest};
+use crate::progress::MoveProgress;
+use crate::target::MoveTarget;
 use base::bucket::no_such_bucket;
 use base::{BucketName, GroupId, Result};
 use std::sync::Arc;
@@ -20,11 +20,8 @@ pub struct MoveStatus {
 }
 
 impl BucketMoves {
-    /// See [`crate::Node::movement`].
-    pub(crate) async fn move_status(
-        self: &Arc<BucketMoves>,
-        name: &BucketName,
-    ) -> Result<MoveStatus> {
+    /// Returns the group of a bucket and its move; asks the master for the progress.
+    pub async fn move_status(self: &Arc<BucketMoves>, name: &BucketName) -> Result<MoveStatus> {
         let bucket = self.directory.catalog.find(name).ok_or_else(|| no_such_bucket(name))?;
         let group = bucket.group;
         let Some(moving) = bucket.moving else {

@@ -1,7 +1,7 @@
 //! Reader of a moving bucket: rows, sessions and outcomes of the group that the bucket leaves, from
 //! applied state, in parts of bounded size.
 
-use super::message::Item;
+use crate::message::Item;
 use base::codec::Reader;
 use base::error::corrupt;
 use base::{BucketDigest, Result, SessionId};
@@ -14,22 +14,22 @@ use runtime::log_writer::store_error;
 use std::sync::Arc;
 use store::{Chunk, Snapshot};
 
-/// Bytes of one part; a larger row forms a part of its own. Tests copy little and need many parts.
-const PART_BYTES: usize = if cfg!(test) { 2 << 10 } else { 256 << 10 };
 /// Bytes of rows counted in one round.
 const COUNT_BYTES: usize = 1 << 20;
 
 /// Reader of the rows, sessions and outcomes that move with a bucket.
 #[derive(Clone)]
-pub(super) struct Copier {
+pub(crate) struct Copier {
     group: Arc<Group>,
     bucket: BucketDigest,
     prefixes: [Bytes; 3],
+    /// Bytes of one part; a larger row forms a part of its own.
+    part_bytes: usize,
 }
 
 /// Cursor of a scan.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cursor {
+pub(crate) struct Cursor {
     /// Index of the prefix.
     prefix_index: usize,
     /// Last key that was read.
@@ -37,20 +37,20 @@ pub(super) struct Cursor {
 }
 
 /// Result of one round of a scan.
-pub(super) struct ScanRound {
+pub(crate) struct ScanRound {
     pub items: Vec<Item>,
     /// Cursor of the next round. `None`: the scan is complete.
     pub next: Option<Cursor>,
 }
 
 impl Copier {
-    pub(super) fn new(group: Arc<Group>, bucket: &Bucket) -> Copier {
+    pub(crate) fn new(group: Arc<Group>, bucket: &Bucket, part_bytes: usize) -> Copier {
         let prefixes = prefixes(group.id, bucket.id);
-        Copier { group, bucket: bucket.digest, prefixes }
+        Copier { group, bucket: bucket.digest, prefixes, part_bytes }
     }
 
     /// Counts the bucket's rows, and their bytes. Blocks.
-    pub(super) fn count(&self) -> Result<(u64, u64)> {
+    pub(crate) fn count(&self) -> Result<(u64, u64)> {
         let (mut rows, mut bytes, mut after) = (0, 0, None);
         loop {
             let snapshot = self.group.shared.trees.snapshot();
@@ -67,13 +67,13 @@ impl Copier {
 
     /// Reads the next part of everything. Reports to `capture` that the read begins, and afterwards
     /// the last key read. Blocks.
-    pub(super) fn scan(&self, capture: &ChangeCapture, cursor: Cursor) -> Result<ScanRound> {
+    pub(crate) fn scan(&self, capture: &ChangeCapture, cursor: Cursor) -> Result<ScanRound> {
         capture.begin_read();
         let Cursor { prefix_index, after } = cursor;
         let now = self.group.now();
         let snapshot = self.group.shared.trees.snapshot();
         let prefix = &self.prefixes[prefix_index];
-        let chunk = Chunk::read(&*snapshot, prefix, after.as_ref(), PART_BYTES);
+        let chunk = Chunk::read(&*snapshot, prefix, after.as_ref(), self.part_bytes);
         let chunk = chunk.map_err(store_error)?;
         let next = match chunk.more_after {
             Some(key) => Some(Cursor { prefix_index, after: Some(key) }),
@@ -92,12 +92,12 @@ impl Copier {
 
     /// Reads these keys again, up to a part's size. Returns their items and the remaining keys.
     /// Blocks.
-    pub(super) fn reread(&self, mut keys: Vec<Bytes>) -> Result<(Vec<Item>, Vec<Bytes>)> {
+    pub(crate) fn reread(&self, mut keys: Vec<Bytes>) -> Result<(Vec<Item>, Vec<Bytes>)> {
         let now = self.group.now();
         let snapshot: Box<dyn Snapshot> = self.group.shared.trees.snapshot();
         let (mut items, mut bytes, mut count) = (Vec::new(), 0, 0);
         for key in &keys {
-            if bytes >= PART_BYTES {
+            if bytes >= self.part_bytes {
                 break;
             }
             count += 1;

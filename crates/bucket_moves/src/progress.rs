@@ -54,7 +54,7 @@ pub struct MoveProgress {
 }
 
 impl MoveProgress {
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.put_u8(self.phase as u8);
         let numbers =
             [self.rows, self.rows_total, self.bytes, self.bytes_total, self.again, self.left];
@@ -62,7 +62,7 @@ impl MoveProgress {
         out.put_string(self.waits_for.as_bytes());
     }
 
-    pub(super) fn read(reader: &mut Reader) -> Result<MoveProgress, Malformed> {
+    pub(crate) fn read(reader: &mut Reader) -> Result<MoveProgress, Malformed> {
         let phase = usize::from(reader.u8("phase")?);
         let phase = *MovePhase::ALL.get(phase).ok_or(Malformed("phase"))?;
         let mut number = || reader.u64("progress");
@@ -84,45 +84,49 @@ struct DrivenMove {
 
 /// Moves that this node drives, by the number of the bucket in the source group.
 #[derive(Default)]
-pub(crate) struct Transfers {
+pub struct Transfers {
     moves: Mutex<BTreeMap<BucketId, DrivenMove>>,
     /// Point at which a test pauses moves, and the number of paused moves.
-    #[cfg(test)]
     pub gate: Mutex<(Option<MovePoint>, usize)>,
     /// Point at which a test makes the next move panic.
-    #[cfg(test)]
     pub panic_point: Mutex<Option<MovePoint>>,
 }
 
 /// Point of a move at which tests intervene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MovePoint {
+pub enum MovePoint {
+    /// Changes are captured, and nothing is copied.
     Begun,
+    /// Everything is copied, and the bucket is not sealed.
     Copied,
+    /// The seal is decided.
     Sealed,
+    /// What changed before the seal is copied.
     CopiedAgain,
+    /// The target takes no more parts.
     Closed,
 }
 
 impl Transfers {
-    pub(crate) fn get(&self, bucket: BucketId) -> Option<MoveProgress> {
+    /// Returns the progress of a bucket's move. `None`: this node drives none.
+    pub fn get(&self, bucket: BucketId) -> Option<MoveProgress> {
         self.moves().get(&bucket).map(|driven| driven.progress.clone())
     }
 
-    pub(super) fn change(&self, bucket: BucketId, change: impl FnOnce(&mut MoveProgress)) {
+    pub(crate) fn change(&self, bucket: BucketId, change: impl FnOnce(&mut MoveProgress)) {
         change(&mut self.moves().entry(bucket).or_default().progress);
     }
 
-    pub(super) fn record_restart(&self, bucket: BucketId) {
+    pub(crate) fn record_restart(&self, bucket: BucketId) {
         self.moves().entry(bucket).or_default().restarts += 1;
     }
 
-    pub(super) fn restarts(&self, bucket: BucketId) -> u32 {
+    pub(crate) fn restarts(&self, bucket: BucketId) -> u32 {
         self.moves().get(&bucket).map_or(0, |driven| driven.restarts)
     }
 
     /// Drops the progress of moves that this node does not drive.
-    pub(super) fn retain(&self, is_driven: impl Fn(BucketId) -> bool) {
+    pub(crate) fn retain(&self, is_driven: impl Fn(BucketId) -> bool) {
         self.moves().retain(|bucket, _| is_driven(*bucket));
     }
 

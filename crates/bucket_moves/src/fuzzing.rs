@@ -1,11 +1,11 @@
 //! Fuzzing: what must hold of messages about moves of buckets. Only the crate `fuzz` builds this.
 
-use super::intake::BucketIntake;
-use super::message::{MoveReply, MoveRequest};
+use crate::intake::BucketIntake;
+use crate::message::{MoveReply, MoveRequest};
 use bytes::Bytes;
 
 /// Decodes a request, and the bytes as the progress of an intake.
-pub(crate) fn request(bytes: &Bytes) {
+pub fn request(bytes: &Bytes) {
     if let Ok(request) = MoveRequest::read(bytes) {
         assert_eq!(MoveRequest::read(&request.write()), Ok(request));
     }
@@ -15,7 +15,7 @@ pub(crate) fn request(bytes: &Bytes) {
 }
 
 /// Decodes a reply.
-pub(crate) fn reply(bytes: &Bytes) {
+pub fn reply(bytes: &Bytes) {
     let Ok(reply) = MoveReply::read(bytes) else { return };
     assert_eq!(MoveReply::read(&reply.write()), Ok(reply));
 }

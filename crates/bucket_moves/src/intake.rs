@@ -13,8 +13,8 @@
 //! here before it would have there; and an intake closes only when all that had expired there has
 //! expired here, so that nothing comes back that a client saw gone.
 
-use super::BucketMoves;
-use super::message::{Item, MoveReply, MoveRequest};
+use crate::BucketMoves;
+use crate::message::{Item, MoveReply, MoveRequest};
 use base::codec::{Malformed, Reader};
 use base::error::corrupt;
 use base::limits::SESSION_WINDOW;
@@ -32,21 +32,21 @@ const ROW_VERSION: u8 = 1;
 
 /// Progress of an intake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BucketIntake {
+pub(crate) struct BucketIntake {
     pub closed: bool,
     pub time_offset_ms: i64,
     pub part: u64,
 }
 
 impl BucketIntake {
-    pub(super) fn write(self) -> Vec<u8> {
+    pub(crate) fn write(self) -> Vec<u8> {
         let mut bytes = vec![ROW_VERSION, u8::from(self.closed)];
         bytes.extend_from_slice(&self.time_offset_ms.to_le_bytes());
         bytes.extend_from_slice(&self.part.to_le_bytes());
         bytes
     }
 
-    pub(super) fn read(bytes: &[u8]) -> std::result::Result<BucketIntake, Malformed> {
+    pub(crate) fn read(bytes: &[u8]) -> std::result::Result<BucketIntake, Malformed> {
         let mut reader = Reader::new(bytes);
         if reader.u8("intake")? != ROW_VERSION {
             return Err(Malformed("intake"));
@@ -72,7 +72,7 @@ impl BucketIntake {
 }
 
 /// Handles another node's request about a move in a task of its own.
-pub(crate) fn on_call(moves: &Arc<BucketMoves>, peers: &Peers, call: IncomingCall) {
+pub fn on_call(moves: &Arc<BucketMoves>, peers: &Peers, call: IncomingCall) {
     let owner = moves.clone();
     let handle = move |group, payload: Bytes| async move {
         let request = MoveRequest::read(&payload)?;
@@ -82,7 +82,7 @@ pub(crate) fn on_call(moves: &Arc<BucketMoves>, peers: &Peers, call: IncomingCal
 }
 
 /// Answers a request, including this node's own.
-pub(super) async fn answer(
+pub(crate) async fn answer(
     moves: &Arc<BucketMoves>,
     group: GroupId,
     request: MoveRequest,

@@ -1,7 +1,7 @@
 //! Messages between two masters while a bucket moves, as bytes: the kind of call (1), the question
 //! (1), then its fields in their order, as `base::codec` writes them.
 
-use super::progress::MoveProgress;
+use crate::progress::MoveProgress;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{KEY_BYTES_MAX, SESSION_OUTCOME_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{BucketDigest, BucketId, Error, NodeId, SessionId};
@@ -21,7 +21,7 @@ const ITEM_BYTES_MIN: usize = 5;
 
 /// Request from the source group's master to the target group's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum MoveRequest {
+pub(crate) enum MoveRequest {
     /// Announces rows of this bucket. `time`: group time of the source.
     Begin { bucket: BucketId, time: u64 },
     /// Sends some of them; parts are numbered from 1.
@@ -35,7 +35,7 @@ pub(super) enum MoveRequest {
 
 /// Item that moves, in the times of the source group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Item {
+pub(crate) enum Item {
     /// A row, as it is stored.
     Row { key: Bytes, row: Bytes },
     /// The key has no row.
@@ -48,7 +48,7 @@ pub(super) enum Item {
 
 /// Answer to a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum MoveReply {
+pub(crate) enum MoveReply {
     /// Done, at this time of the answering group.
     Done { time: u64 },
     /// Refused until this many milliseconds have passed.
@@ -86,7 +86,7 @@ impl MessageReader<'_> {
 
 impl Item {
     /// Returns the approximate encoded length in bytes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Item::Row { key, row } => key.len() + row.len() + 9,
             Item::Removed { key } => key.len() + 5,
@@ -149,7 +149,7 @@ impl Item {
 }
 
 impl MoveRequest {
-    pub(super) fn write(&self) -> Bytes {
+    pub(crate) fn write(&self) -> Bytes {
         let mut out = vec![CallKind::Moves.byte()];
         match self {
             MoveRequest::Begin { bucket, time } => {
@@ -179,7 +179,7 @@ impl MoveRequest {
         out.into()
     }
 
-    pub(super) fn read(bytes: &Bytes) -> MessageResult<MoveRequest> {
+    pub(crate) fn read(bytes: &Bytes) -> MessageResult<MoveRequest> {
         let mut message = MessageReader { bytes, reader: Reader::new(bytes) };
         if message.reader.u8("kind of call")? != CallKind::Moves.byte() {
             return Err(Malformed("kind of call"));
@@ -211,7 +211,7 @@ impl MoveRequest {
 }
 
 impl MoveReply {
-    pub(super) fn write(&self) -> Bytes {
+    pub(crate) fn write(&self) -> Bytes {
         let mut out = Vec::new();
         match self {
             MoveReply::Done { time } => {
@@ -241,7 +241,7 @@ impl MoveReply {
         out.into()
     }
 
-    pub(super) fn read(bytes: &Bytes) -> MessageResult<MoveReply> {
+    pub(crate) fn read(bytes: &Bytes) -> MessageResult<MoveReply> {
         let mut reader = Reader::new(bytes);
         let answer = match reader.u8("kind of answer")? {
             0 => MoveReply::Done { time: reader.u64("time")? },

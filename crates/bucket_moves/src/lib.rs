@@ -34,31 +34,30 @@
 //! Never: makes a client wait except between 4 and 7; copies rows whose changes it can't have
 //! noticed.
 //! Read next: `mover.rs` (the steps), `intake.rs` (T's side), `copier.rs`, and for requests that
-//! meet such a bucket `../forward/moved.rs`.
+//! meet such a bucket `node/forward/moved.rs`.
 
 mod copier;
+mod directory_access;
 #[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing;
+pub mod fuzzing;
 mod intake;
 mod message;
 mod mover;
 mod progress;
 mod reconcile;
+mod settings;
 mod target;
-mod view;
-
-pub(crate) use intake::on_call;
 #[cfg(test)]
 mod tests;
+mod view;
 
-#[cfg(test)]
-pub(crate) use progress::MovePoint;
-pub(crate) use progress::Transfers;
-pub use progress::{MovePhase, MoveProgress};
-pub(crate) use reconcile::reconcile;
+pub use directory_access::{DirectoryAccess, DirectoryFuture};
+pub use intake::on_call;
+pub use progress::{MovePhase, MovePoint, MoveProgress, Transfers};
+pub use reconcile::reconcile;
+pub use settings::MoveSettings;
 pub use view::MoveStatus;
 
-use crate::route::Router;
 use metadata::Directory;
 use replica_host::{Groups, Lifecycle, PeerLinks};
 use runtime::DiskSpace;
@@ -67,16 +66,23 @@ use transport::incoming::CallAdmission;
 
 /// Moves of buckets: drives those whose source group has its master here, and receives those of
 /// target groups.
-pub(crate) struct BucketMoves {
+pub struct BucketMoves {
+    /// Sizes and pauses.
+    pub settings: MoveSettings,
     /// The moves that this node drives.
     pub transfers: Transfers,
     /// Access to the directory's master.
-    pub router: Arc<Router>,
+    pub directory_master: Box<dyn DirectoryAccess>,
+    /// Groups with a replica here.
     pub groups: Arc<Groups>,
+    /// Directory of buckets and members, as this node has applied it.
     pub directory: Arc<Directory>,
+    /// Links to the other nodes.
     pub links: Arc<PeerLinks>,
     /// Admission of requests of other nodes.
     pub incoming: Arc<CallAdmission>,
+    /// Free space of the disk.
     pub space: Arc<DiskSpace>,
+    /// State of the node.
     pub lifecycle: Arc<Lifecycle>,
 }

@@ -1,15 +1,12 @@
-//! The steps of one move, on the master of the group the bucket leaves; see `mod.rs`.
+//! The steps of one move, on the master of the group the bucket leaves; see `lib.rs`.
 
-use super::BucketMoves;
-use super::copier::{Copier, Cursor};
-use super::message::{Item, MoveReply, MoveRequest};
-use super::progress::{MovePhase, MovePoint, MoveProgress};
-use super::target::MoveTarget;
+use crate::BucketMoves;
+use crate::copier::{Copier, Cursor};
+use crate::message::{Item, MoveReply, MoveRequest};
+use crate::progress::{MovePhase, MovePoint, MoveProgress};
+use crate::target::MoveTarget;
 use base::error::shutting_down;
-use base::{
-    BucketName, Call, DirectoryCall, Error, Kind, MoveDestination, MoveStep, Reason, Request,
-    Result,
-};
+use base::{BucketName, DirectoryCall, Error, Kind, MoveDestination, MoveStep, Reason, Result};
 use bytes::Bytes;
 use replication::bucket::Bucket;
 use replication::change_capture::ChangeCapture;
@@ -42,7 +39,7 @@ const LAG_MS_MAX: u64 = 1_000;
 /// Number of restarts after which the bucket is sealed despite that lag: a move has to end.
 const RESTARTS_MAX: u32 = 3;
 
-pub(super) struct Mover {
+pub(crate) struct Mover {
     moves: Arc<BucketMoves>,
     name: BucketName,
     bucket: Arc<Bucket>,
@@ -67,12 +64,12 @@ struct AnswerTimes {
 
 /// Moves a bucket, from whatever state its rows have. Returns when the move is done, or another
 /// node drives it. An error names the awaited condition.
-pub(super) async fn run(moves: Arc<BucketMoves>, name: BucketName) -> Result<()> {
+pub(crate) async fn run(moves: Arc<BucketMoves>, name: BucketName) -> Result<()> {
     let Some(bucket) = moves.directory.catalog.find(&name) else { return Ok(()) };
     let Some(moving) = bucket.moving else { return Ok(()) };
     let source = moves.groups.find(bucket.group)?;
     // The directory of a new master may lag: the row that names the move could be outdated.
-    moves.router.make_directory_current(&source).await?;
+    moves.directory_master.make_current(&source).await?;
     let target = MoveTarget::new(moves.clone(), moving.group);
     let sealed = source.seals.is_sealed(bucket.id);
     let (part, time_offset_ms, lag_ms) = (0, 0, 0);
@@ -117,7 +114,8 @@ impl Mover {
         // Before the first row is read: changes that the scan misses are then captured.
         let capture = Arc::new(self.source.capture_changes_of(self.bucket.id)?);
         self.test_point(MovePoint::Begun).await?;
-        let copier = Copier::new(self.source.clone(), &self.bucket);
+        let part_bytes = self.moves.settings.part_bytes;
+        let copier = Copier::new(self.source.clone(), &self.bucket, part_bytes);
         self.copy_all(&copier, &capture).await?;
         self.update_progress(|progress| progress.phase = MovePhase::CatchingUp);
         for _ in 0..ROUNDS_MAX {
@@ -279,10 +277,9 @@ impl Mover {
         let call = DirectoryCall::StepMove { id: self.bucket.id, moving: self.moving.id, step };
         loop {
             self.check_driver()?;
-            let (bucket, call) = (self.name.clone(), Call::Directory(call.clone()));
-            let request = Request { bucket, call, retry: None };
-            match self.moves.router.handle(&base::Principal::Node, request).await {
-                Ok(_) => return Ok(()),
+            let directory = &self.moves.directory_master;
+            match directory.execute(self.name.clone(), call.clone()).await {
+                Ok(()) => return Ok(()),
                 Err(error) if matches!(error.kind(), Kind::Unavailable | Kind::Unknown) => {
                     self.update_progress(|progress| progress.waits_for = error.to_string());
                     sleep(PAUSE).await;
@@ -306,7 +303,6 @@ impl Mover {
     }
 
     /// Point at which tests pause or break a move.
-    #[cfg(test)]
     async fn test_point(&self, point: MovePoint) -> Result<()> {
         let panics =
             self.moves.transfers.panic_point.lock().expect("plain data").take_if(|at| *at == point);
@@ -319,11 +315,6 @@ impl Mover {
             self.check_driver()?;
             sleep(Duration::from_millis(1)).await;
         }
-        Ok(())
-    }
-
-    #[cfg(not(test))]
-    async fn test_point(&self, _: MovePoint) -> Result<()> {
         Ok(())
     }
 

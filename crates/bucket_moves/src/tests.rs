@@ -1,8 +1,8 @@
 //! Tests of a move's messages and rows, kept as version 1 wrote them.
 
-use super::intake::BucketIntake;
-use super::message::{Item, MoveReply, MoveRequest};
-use super::progress::{MovePhase, MoveProgress};
+use crate::intake::BucketIntake;
+use crate::message::{Item, MoveReply, MoveRequest};
+use crate::progress::{MovePhase, MoveProgress};
 use base::{BucketDigest, BucketId, Error, NodeId, Reason, SessionId};
 use bytes::Bytes;
 use replica_state::layout::StoredSession;

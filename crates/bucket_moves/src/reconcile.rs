@@ -1,8 +1,8 @@
 //! The loop that drives this node's moves, one of each group at a time, and tidies up behind those
 //! that are over.
 
-use super::progress::MovePhase;
-use super::{BucketMoves, mover};
+use crate::progress::MovePhase;
+use crate::{BucketMoves, mover};
 use base::{BucketId, BucketName, Error, GroupId, LogIndex, Reason, Result};
 use replication::group::Group;
 use replication::seals::{BucketMarks, intake_key, seal_key};
@@ -16,8 +16,6 @@ use tokio::sync::mpsc::{self, OwnedPermit};
 const PAUSE: Duration = Duration::from_millis(100);
 /// Period of the checks otherwise.
 const PERIOD_IDLE: Duration = Duration::from_millis(500);
-/// Pause before a failed move is retried, in milliseconds.
-const RETRY_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
 
 /// Watch over a move.
 const MOVE_WATCH: Watch =
@@ -67,7 +65,7 @@ struct MoveReconciler {
 }
 
 /// Runs until the node stops.
-pub(crate) async fn reconcile(moves: Arc<BucketMoves>) {
+pub async fn reconcile(moves: Arc<BucketMoves>) {
     let stop = moves.lifecycle.stop_signal();
     let mut changes = moves.directory.catalog.watch_moving();
     let (ended_sender, mut ended_moves) = mpsc::channel(MOVES_MAX);
@@ -157,7 +155,7 @@ impl MoveReconciler {
                     progress.phase = MovePhase::Waiting;
                 });
             }
-            self.retry_at.insert(name, world::milliseconds() + RETRY_MS);
+            self.retry_at.insert(name, world::milliseconds() + moves.settings.retry_ms);
         }
     }
 
@@ -193,7 +191,7 @@ async fn tidy(
     epoch: u64,
     marks: &BucketMarks,
 ) -> Result<()> {
-    moves.router.wait_directory_current(None).await?;
+    moves.directory_master.wait_current().await?;
     let (mut referenced, mut staying) = (BTreeSet::new(), BTreeSet::new());
     moves.directory.catalog.for_each_bucket(|bucket| {
         referenced.insert(bucket.id);

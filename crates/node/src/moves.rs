@@ -1,0 +1,33 @@
+//! Moves of buckets on this node: what they need of the router, and their sizes and pauses.
+
+use crate::route::Router;
+use base::{BucketName, Call, DirectoryCall, Principal, Request};
+use bucket_moves::{DirectoryAccess, DirectoryFuture, MoveSettings};
+use replication::group::Group;
+use std::sync::Arc;
+
+/// Directory at whichever node leads it, by the router.
+pub(crate) struct RoutedDirectory(pub Arc<Router>);
+
+impl DirectoryAccess for RoutedDirectory {
+    fn make_current<'a>(&'a self, group: &'a Group) -> DirectoryFuture<'a> {
+        Box::pin(self.0.make_directory_current(group))
+    }
+
+    fn wait_current(&self) -> DirectoryFuture<'_> {
+        Box::pin(self.0.wait_directory_current(None))
+    }
+
+    fn execute(&self, bucket: BucketName, call: DirectoryCall) -> DirectoryFuture<'_> {
+        let request = Request { bucket, call: Call::Directory(call), retry: None };
+        Box::pin(async move { self.0.handle(&Principal::Node, request).await.map(|_| ()) })
+    }
+}
+
+/// Returns the sizes and pauses of moves. Tests copy little and need many parts.
+pub(crate) fn move_settings() -> MoveSettings {
+    match cfg!(test) {
+        true => MoveSettings { part_bytes: 2 << 10, retry_ms: 50 },
+        false => MoveSettings::default(),
+    }
+}
