@@ -12,7 +12,6 @@ mod output;
 mod paint;
 mod reload;
 mod renames;
-mod secret_file;
 mod service_manager;
 mod settings;
 #[cfg(test)]

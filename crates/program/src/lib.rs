@@ -1,5 +1,6 @@
 //! Program shell: what every program of this workspace does before and after its work. It parses
-//! the command line, reports a failure, and ends with an exit code.
+//! the command line, with its sizes and times and its files of secrets, reports a failure, and ends
+//! with an exit code.
 //!
 //! Promises: a failure is one line, or one JSON object where the command line asks for it, even if
 //! the rest of the line can't be parsed; the exit code says what the caller can do.
@@ -9,6 +10,8 @@
 mod executables;
 mod failure;
 mod run;
+pub mod secret_file;
+pub mod units;
 mod usage_error;
 
 pub use executables::sibling_program;

@@ -88,5 +88,5 @@ impl Address {
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
-    crate::settings::units::time_with_unit_ms(text).map(Duration::from_millis)
+    program::units::time_with_unit_ms(text).map(Duration::from_millis)
 }

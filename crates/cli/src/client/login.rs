@@ -4,12 +4,11 @@
 //! the machine could read them in the list of processes. Neither is sent over a plain connection
 //! beyond this machine, unless that is said to be meant.
 
-use crate::secret_file;
 use base::access::{ApiToken, Password, check_user_name};
 use base::limits::PASSWORD_BYTES_MAX;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use program::{Failure, Outcome};
+use program::{Failure, Outcome, secret_file};
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -157,9 +156,21 @@ fn is_loopback(authority: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secret_file::tests::file;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     const API_TOKEN: &str = "credenza-api-0123456789012345678901234567890123456789";
+
+    /// Makes a file of this mode in the folder of scratch files.
+    fn file(name: &str, mode: u32, text: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("login-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join(name);
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, text).expect("a file");
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).expect("a mode");
+        path
+    }
 
     fn login(flags: LoginArguments, variables: &[(&str, &str)]) -> Result<Option<String>, String> {
         let found = |name: &str| {

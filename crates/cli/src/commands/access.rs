@@ -6,10 +6,9 @@
 use super::user_quota::{self, QuotaArguments};
 use crate::client::{Address, Client, LoginArguments, TlsArguments};
 use crate::output;
-use crate::settings::units;
 use api::{AccessQuestion, NewApiToken, NewPassword, NewUser, RoleGrants, UserChange};
 use clap::Subcommand;
-use program::{Failure, Outcome};
+use program::{Failure, Outcome, units};
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use crate::client::Address;
 use crate::logging;
 use crate::output::{self, printable_text};
-use crate::settings::units::show_size;
+use program::units::show_size;
 use program::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;

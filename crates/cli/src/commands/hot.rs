@@ -2,10 +2,10 @@
 
 use super::NodeArguments;
 use crate::output;
-use crate::settings::units::show_count;
 use api::HotKey;
 use base::codec::printable;
 use program::Outcome;
+use program::units::show_count;
 
 pub const EXAMPLES: &str = "\
 Examples:

@@ -4,9 +4,9 @@ use super::BucketAddress;
 use crate::args::Encoding;
 use crate::client::{HttpCall, encode};
 use crate::output;
-use crate::settings::units::time_with_unit_ms;
 use base::{Error, Reason};
 use hyper::Method;
+use program::units::time_with_unit_ms;
 use program::{Failure, Outcome};
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use super::verify::check_damage;
 use crate::offline;
 use crate::output;
-use crate::settings::units::show_size;
+use program::units::show_size;
 use program::{Failure, Outcome};
 use std::path::PathBuf;
 

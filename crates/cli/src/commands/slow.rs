@@ -3,9 +3,9 @@
 use super::NodeArguments;
 use crate::logging;
 use crate::output::{self, printable_text};
-use crate::settings::units::show_count;
 use api::{EntryStages, SlowRequest, SlowStages};
 use program::Outcome;
+use program::units::show_count;
 use std::cmp::Reverse;
 use std::time::Duration;
 

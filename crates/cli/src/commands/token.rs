@@ -4,13 +4,12 @@
 use super::join;
 use crate::client::Address;
 use crate::output;
-use crate::secret_file;
-use crate::settings::{Settings, units};
+use crate::settings::Settings;
 use api::{Integer, JoinTokenReply, NewToken};
 use base::JoinToken;
 use base::limits::JOIN_TOKEN_BYTES_MAX;
 use node::PendingJoin;
-use program::{Failure, Outcome};
+use program::{Failure, Outcome, secret_file, units};
 use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -129,7 +128,19 @@ fn read(path: &Path) -> Outcome<JoinToken> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secret_file::tests::file;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Makes a file of this mode in the folder of scratch files.
+    fn file(name: &str, mode: u32, text: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("join-token-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join(name);
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, text).expect("a file");
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).expect("a mode");
+        path
+    }
 
     #[test]
     fn token_file_readable_by_group_or_world_is_refused() {

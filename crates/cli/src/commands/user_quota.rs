@@ -2,9 +2,8 @@
 
 use crate::client::Client;
 use crate::output;
-use crate::settings::units;
 use api::{Integer, UserQuota, UserReply};
-use program::{Failure, Outcome};
+use program::{Failure, Outcome, units};
 
 /// Bounds of a quota. Without any, the present one is shown.
 #[derive(clap::Args)]

@@ -2,7 +2,7 @@
 
 use crate::offline::{self, DirectoryReport};
 use crate::output;
-use crate::settings::units::show_size;
+use program::units::show_size;
 use program::{Failure, Outcome};
 use serde_json::json;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use super::checks::at_least;
 use super::row::SettingRow;
-use super::units;
+use program::units;
 
 /// Row of `scrub_bytes_per_second`.
 pub const SCRUB_BYTES_PER_SECOND: SettingRow = SettingRow {

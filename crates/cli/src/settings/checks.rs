@@ -1,7 +1,7 @@
 //! Checks of a setting's text that several settings share.
 
-use super::units;
 use crate::machine;
+use program::units;
 
 /// Minimum memory of the store in bytes. With less it would write tables all the time.
 pub const MEMORY_BYTES_MIN: u64 = 16 << 20;

@@ -2,7 +2,7 @@
 
 use super::checks::comma_separated;
 use super::row::SettingRow;
-use super::units;
+use program::units;
 
 /// Row of `preferred_masters`.
 pub const PREFERRED_MASTERS: SettingRow = SettingRow {

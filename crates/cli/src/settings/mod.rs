@@ -17,7 +17,6 @@ mod renames;
 mod row;
 mod table;
 mod tls;
-pub mod units;
 mod variables;
 
 #[cfg(test)]

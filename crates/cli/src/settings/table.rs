@@ -10,8 +10,8 @@ use super::listeners;
 use super::masters;
 use super::row::SettingRow;
 use super::tls;
-use super::units;
 use base::Part;
+use program::units;
 use std::path::PathBuf;
 
 /// Settings that a reload brings into force while the node serves (`reload.rs`). All others wait

@@ -2,7 +2,7 @@
 
 use super::checks::not_empty;
 use super::row::SettingRow;
-use super::units;
+use program::units;
 use std::path::PathBuf;
 use tls::{CertificateDemand, ListenerMode, PeerMode};
 

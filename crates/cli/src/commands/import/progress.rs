@@ -3,8 +3,8 @@
 
 use super::resume::InputPosition;
 use super::send::SentBatch;
-use crate::settings::units::show_size;
 use indicatif::{ProgressBar, ProgressStyle};
+use program::units::show_size;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Instant;

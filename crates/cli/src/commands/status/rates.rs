@@ -1,7 +1,7 @@
 //! Rates between two statuses of a node: requests, log syncs and decided entries a second.
 
-use crate::settings::units::show_count;
 use api::{NodeStatus, RequestCounts};
+use program::units::show_count;
 
 /// Rates a second between two statuses.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,12 +4,12 @@ use super::rates::Rates;
 use crate::commands::cluster_status::member_text;
 use crate::output::{as_table, printable_text};
 use crate::paint::Paint;
-use crate::settings::units::{show_count, show_size};
 use api::{
     AvailableStatus, GroupStatus, HexId, ListenerStatus, MemberStatus, NodeStatus, RequestCounts,
     SnapshotStatus, StoreStatus,
 };
 use base::duration::format_ms;
+use program::units::{show_count, show_size};
 
 /// Legend of the log positions in the table of groups.
 const LEGEND: &str = "\

@@ -1,6 +1,6 @@
 //! Files that hold a secret: a token or a password. Only their owner may have access to them.
 
-use program::{Failure, Outcome};
+use crate::{Failure, Outcome};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -64,7 +64,7 @@ fn read_start(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
     use std::fs::OpenOptions;
     use std::io::Write;
@@ -72,7 +72,7 @@ pub mod tests {
     use std::path::PathBuf;
 
     /// Makes a file of this mode in the folder of scratch files.
-    pub fn file(name: &str, mode: u32, text: &str) -> PathBuf {
+    fn file(name: &str, mode: u32, text: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("token-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let path = folder.join(name);
