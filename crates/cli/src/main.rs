@@ -5,7 +5,7 @@ mod args;
 mod client;
 mod commands;
 mod examples;
-mod logging;
+mod log_control;
 mod machine;
 mod offline;
 mod output;

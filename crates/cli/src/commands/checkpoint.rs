@@ -1,7 +1,6 @@
 //! `credenza checkpoint`: copies a running node's data, lists such copies and removes them.
 
 use crate::client::Address;
-use crate::logging;
 use crate::output::{self, printable_text};
 use program::units::show_size;
 use program::{Failure, Outcome};

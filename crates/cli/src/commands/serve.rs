@@ -1,12 +1,13 @@
 //! `credenza serve`: one node, from start to stop.
 
 use super::{certificates, rejoin, token};
-use crate::logging::{self, Logging};
+use crate::log_control::LogControl;
 use crate::machine;
 use crate::reload::Reloader;
 use crate::service_manager;
 use crate::settings::{Flags, Settings};
 use base::Kind;
+use logging::Logging;
 use node::{Node, Watch, round};
 use program::{Failure, Outcome};
 use rustix::fs::Mode;
@@ -85,7 +86,8 @@ impl Serve {
         let mut settings = self.flags.settings(&|name| std::env::var(name).ok())?;
         let log = Logging::new(&settings.levels, settings.crash_log, Box::new(std::io::stderr()));
         log.install();
-        logging::install_panic_hook(log.clone(), settings.node.data_dir.clone());
+        let data = settings.node.data_dir.clone();
+        logging::install_panic_hook(log.clone(), data, store::panics::is_caught);
         arm_failpoint()?;
         break_requested_rule()?;
         // The LSM library creates tables and copies without an explicit mode.
@@ -154,7 +156,7 @@ fn break_requested_rule() -> Outcome {
 async fn serve(settings: Settings, log: Logging) -> Outcome {
     let data = settings.node.data_dir.clone();
     let mut signals = Signals::new()?;
-    let levels: Arc<dyn LogLevels> = Arc::new(log.clone());
+    let levels: Arc<dyn LogLevels> = Arc::new(LogControl(log.clone()));
     let server = ServerSettings { log_levels: Some(levels), ..settings.server.clone() };
     service_manager::status("starting: the data directory is recovered");
     // The reason code is meant for requests; an address error needs only the text.

@@ -3,7 +3,7 @@
 use super::BucketAddress;
 use crate::args::Encoding;
 use crate::client::{HttpCall, encode};
-use crate::{logging, output};
+use crate::output;
 use api::{SiblingReply, SiblingsReply};
 use base::Reason;
 use hyper::Method;

@@ -1,7 +1,6 @@
 //! `credenza slow`: the slowest requests of a node.
 
 use super::NodeArguments;
-use crate::logging;
 use crate::output::{self, printable_text};
 use api::{EntryStages, SlowRequest, SlowStages};
 use program::Outcome;

@@ -23,11 +23,11 @@ mod variables;
 mod tests;
 
 use crate::arakoon;
-use crate::logging::Levels;
 use ::tls::{CertificateDemand, ListenerMode, PeerMode, TlsClient, TlsSettings};
 use base::Part;
 use clap::{Arg, ArgMatches, Command};
 use file::{FileSetting, read_file};
+use logging::Levels;
 use node::{NodeSettings, PeerAddresses};
 use program::{Failure, Outcome};
 pub use renames::current_name;

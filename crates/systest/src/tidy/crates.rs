@@ -63,8 +63,18 @@ const NODE_IMPORTS: &[&str] = &[
 /// Engine of simulation, which tests alone import.
 const SIMULATOR: &str = "sim";
 /// Crates that the binary may import.
-const CLI_IMPORTS: &[&str] =
-    &["api", "audit_log", "base", "store", "tls", "node", "server", "program", "record_files"];
+const CLI_IMPORTS: &[&str] = &[
+    "api",
+    "audit_log",
+    "base",
+    "store",
+    "tls",
+    "node",
+    "server",
+    "program",
+    "logging",
+    "record_files",
+];
 
 /// Crates that read bytes of others, and what their fuzz targets run on.
 const FUZZ_IMPORTS: &[&str] = &[
@@ -84,7 +94,7 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 25] = [
+pub const CRATES: [CrateRule; 26] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET] },
@@ -138,6 +148,7 @@ pub const CRATES: [CrateRule; 25] = [
     // Every crate's tests may use it, and nothing that is shipped.
     CrateRule { name: SIMULATOR, imports: &["base", "runtime"], never: &[ORDERED] },
     CrateRule { name: "program", imports: &["base"], never: &[] },
+    CrateRule { name: "logging", imports: &["base"], never: &[CLI, ORDERED] },
     CrateRule { name: "record_files", imports: &["base"], never: &[QUIET] },
     CrateRule { name: "cli", imports: CLI_IMPORTS, never: &[CLI] },
     CrateRule { name: "bench", imports: &["base", "node", "program"], never: &[] },

@@ -146,7 +146,7 @@ pub const CLI: &[ForbiddenWord] = &[
     forbid_except(
         "thread::Builder",
         "a loop of a serving node has a watch: begin it by `Node::watch_loop`",
-        &["logging/writer.rs", "commands/import/batches.rs"],
+        &["writer.rs", "commands/import/batches.rs"],
     ),
     forbid_except(
         "tokio::spawn",

@@ -1,4 +1,6 @@
-//! Log of the program: lines on standard error by section and level, and the crash log.
+//! Log of a program: lines by section and level, and the crash log.
+//!
+//! Knows events, levels and files of crash logs. It knows no setting and no command.
 //!
 //! Promises: one event is one line; a slow or full standard error never blocks a thread that logs;
 //! levels change at run time.
@@ -6,7 +8,7 @@
 //! Read next: `levels.rs`, then `ring.rs`.
 
 mod crash;
-pub mod levels;
+mod levels;
 mod line;
 mod ring;
 mod writer;
@@ -92,8 +94,9 @@ impl Logging {
     }
 }
 
-impl server::LogLevels for Logging {
-    fn levels(&self) -> Vec<(String, String)> {
+impl Logging {
+    /// Returns the level of each section.
+    pub fn levels(&self) -> Vec<(String, String)> {
         let levels = self.shared.levels.all();
         let names = SECTIONS.iter().zip(levels.0);
         names
@@ -101,7 +104,8 @@ impl server::LogLevels for Logging {
             .collect()
     }
 
-    fn set(&self, changes: &[(String, String)]) -> base::Result<()> {
+    /// Changes the levels of some sections. Errors: `Malformed`; no level is changed.
+    pub fn set(&self, changes: &[(String, String)]) -> base::Result<()> {
         let mut levels = self.shared.levels.all();
         for (section, level) in changes {
             levels.set(section, level).map_err(|message| Error::new(Reason::Malformed, message))?;

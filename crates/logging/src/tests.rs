@@ -1,7 +1,6 @@
 //! Tests of the log's output.
 
 use super::*;
-use server::LogLevels as _;
 use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

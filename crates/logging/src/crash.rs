@@ -66,12 +66,12 @@ fn remove_oldest(directory: &Path) -> io::Result<()> {
 
 /// Installs a panic hook: a panic of any thread writes the crash log and aborts the process, so
 /// that other threads never serve a half-changed state. Exempt are panics of the LSM library on
-/// damaged bytes: the store catches them and reports damage.
-pub fn install_panic_hook(logging: Logging, data: PathBuf) {
+/// damaged bytes: the store catches them (`is_caught`) and reports damage.
+pub fn install_panic_hook(logging: Logging, data: PathBuf, is_caught: fn() -> bool) {
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         let said = info.payload_as_str().unwrap_or("no message");
-        if store::panics::is_caught() {
+        if is_caught() {
             tracing::error!(%place, %said, "reading the store failed: taken for damage");
             return;
         }
