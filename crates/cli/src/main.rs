@@ -1,19 +1,16 @@
 //! Program `credenza`: parses the command line, runs the command, returns the exit code.
 
-mod arakoon;
 mod args;
 mod client;
 mod commands;
 mod examples;
 mod log_control;
-mod machine;
 mod offline;
 mod output;
 mod paint;
 mod reload;
 mod renames;
 mod service_manager;
-mod settings;
 #[cfg(test)]
 mod tests;
 

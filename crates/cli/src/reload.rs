@@ -4,12 +4,12 @@
 //! or as waiting for a restart.
 //! Never: reads flags or the environment anew (a process keeps those with which it was started).
 
-use crate::settings::{Flags, LIVE, Settings};
 use api::{ReloadReply, SettingChange};
 use base::{Error, Reason, Result};
 use logging::Logging;
 use program::{Failure, Outcome};
 use server::{LiveSettings, Reload};
+use settings::{Flags, LIVE, Settings};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tls::Tls;

@@ -1,7 +1,7 @@
 //! Former commands and flags of the command line, each with its replacement.
 
-use crate::settings::current_name;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use settings::current_name;
 
 /// Former commands and flags: the parent command, the former name, and the replacement.
 const RENAMES: [(&str, &str, &str); 6] = [

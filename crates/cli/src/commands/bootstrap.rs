@@ -6,11 +6,11 @@
 //! reports that it belongs to none: of a majority that had one, at least one node knows it.
 
 use super::join::{ATTEMPTS_PER_MESSAGE, MemberAccess, PAUSE, blocking, clients, join_through};
-use crate::settings::Settings;
 use base::{Kind, Part, Reason};
 use node::PendingJoin;
 use program::{Failure, Outcome};
 use server::ClusterlessFlag;
+use settings::Settings;
 
 /// Joins a cluster, if the settings say so and the data directory belongs to none yet. Returns
 /// without joining if this node must found one.

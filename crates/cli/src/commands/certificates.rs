@@ -1,8 +1,8 @@
 //! TLS of a serving node: opened at the start, and read again when files change (and on a reload,
 //! see `reload.rs`).
 
-use crate::settings::Settings;
 use program::{Failure, Outcome};
+use settings::Settings;
 use std::sync::Arc;
 use std::time::Duration;
 use tls::Tls;

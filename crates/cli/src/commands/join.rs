@@ -1,12 +1,12 @@
 //! Request of a fresh node to join a cluster; the first step of `credenza serve --join`.
 
 use crate::client::Client;
-use crate::settings::Settings;
 use api::{Integer, NewMember};
 use base::{ClusterDescription, ClusterSecret, Error, FeatureLevel, JoinToken, Kind, Part};
 use node::PendingJoin;
 use program::{Failure, Outcome};
 use server::ClusterlessFlag;
+use settings::Settings;
 use std::time::Duration;
 use tls::TlsClient;
 

@@ -62,7 +62,7 @@ mod wait;
 
 use crate::args::{Encoding, shell_word};
 use crate::client::{Address, Client};
-use crate::settings::misspelt_variables;
+use ::settings::misspelt_variables;
 use base::{BucketName, Kind};
 use clap::Subcommand;
 use program::{Failure, Outcome};

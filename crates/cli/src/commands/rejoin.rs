@@ -5,12 +5,12 @@
 use super::join::MemberAccess;
 use super::{bootstrap, join};
 use crate::client::{Client, HttpCall};
-use crate::settings::Settings;
 use base::{Error, Kind, Reason};
 use hyper::Method;
 use node::{DamagedMember, LogRepair, Node};
 use program::{Failure, Outcome};
 use server::ClusterlessFlag;
+use settings::Settings;
 
 /// Printed at once, because without a majority of undamaged members this waits for an operator.
 const NOT_FREED: &str = "can't let this damaged member's place be taken yet (that takes a majority \

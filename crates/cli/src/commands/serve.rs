@@ -2,10 +2,8 @@
 
 use super::{certificates, rejoin, token};
 use crate::log_control::LogControl;
-use crate::machine;
 use crate::reload::Reloader;
 use crate::service_manager;
-use crate::settings::{Flags, Settings};
 use base::Kind;
 use logging::Logging;
 use node::{Node, Watch, round};
@@ -13,6 +11,7 @@ use program::{Failure, Outcome};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{FrontEnds, LogLevels, ServerSettings};
+use settings::{Flags, Settings, memory_bytes};
 use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
@@ -119,7 +118,7 @@ impl Serve {
 /// container. The allocator keeps freed memory for a second, which is too much there, and reads its
 /// settings before `main`. A value that the operator set stays.
 fn restart_if_memory_is_scarce() {
-    let is_scarce = machine::memory_bytes().is_some_and(|bytes| bytes < MEMORY_SCARCE_BYTES);
+    let is_scarce = memory_bytes().is_some_and(|bytes| bytes < MEMORY_SCARCE_BYTES);
     if is_scarce && std::env::var_os(PURGE_DELAY).is_none() {
         let mut command = Command::new("/proc/self/exe");
         let error = command.args(std::env::args_os().skip(1)).env(PURGE_DELAY, "0").exec();

@@ -1,9 +1,9 @@
 //! `credenza settings`: values in force with their origin; former names in a settings file.
 
 use crate::output;
-use crate::settings::{EffectiveSetting, Flags, Origin, ResolvedSettings, migrate, page};
 use program::Outcome;
 use serde_json::json;
+use settings::{EffectiveSetting, Flags, Origin, ResolvedSettings, migrate, page};
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\

@@ -4,13 +4,13 @@
 use super::join;
 use crate::client::Address;
 use crate::output;
-use crate::settings::Settings;
 use api::{Integer, JoinTokenReply, NewToken};
 use base::JoinToken;
 use base::limits::JOIN_TOKEN_BYTES_MAX;
 use node::PendingJoin;
 use program::{Failure, Outcome, secret_file, units};
 use serde_json::json;
+use settings::Settings;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;

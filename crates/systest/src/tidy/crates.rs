@@ -73,8 +73,11 @@ const CLI_IMPORTS: &[&str] = &[
     "server",
     "program",
     "logging",
+    "settings",
     "record_files",
 ];
+/// Crates whose settings the settings file has.
+const SETTINGS_IMPORTS: &[&str] = &["base", "tls", "node", "server", "program", "logging"];
 
 /// Crates that read bytes of others, and what their fuzz targets run on.
 const FUZZ_IMPORTS: &[&str] = &[
@@ -94,7 +97,7 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 26] = [
+pub const CRATES: [CrateRule; 27] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET] },
@@ -149,6 +152,7 @@ pub const CRATES: [CrateRule; 26] = [
     CrateRule { name: SIMULATOR, imports: &["base", "runtime"], never: &[ORDERED] },
     CrateRule { name: "program", imports: &["base"], never: &[] },
     CrateRule { name: "logging", imports: &["base"], never: &[CLI, ORDERED] },
+    CrateRule { name: "settings", imports: SETTINGS_IMPORTS, never: &[CLI, QUIET] },
     CrateRule { name: "record_files", imports: &["base"], never: &[QUIET] },
     CrateRule { name: "cli", imports: CLI_IMPORTS, never: &[CLI] },
     CrateRule { name: "bench", imports: &["base", "node", "program"], never: &[] },
@@ -236,13 +240,15 @@ fn check_imports(source: &SourceFile) -> Vec<Complaint> {
             let line = line_of(&source.code, at);
             let is_longer_path =
                 source.code[..at].ends_with("::") || source.code[..at].ends_with('$');
-            if is_longer_path && !code_before.ends_with("use ::") {
+            if is_longer_path && !code_before.ends_with("use ::")
+                || has_local_module(source, other.name)
+            {
                 continue;
             }
             let line_text = source.code.lines().nth(line - 1).unwrap_or("");
             let is_allowed = rule.imports.contains(&other.name)
                 || other.name == SIMULATOR && source.tests[line - 1];
-            if !is_allowed && !has_local_module(source, other.name) {
+            if !is_allowed {
                 complaints.push(source.complaint(
                     "crates",
                     line,

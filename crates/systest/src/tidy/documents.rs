@@ -135,7 +135,7 @@ fn anchors(text: &str) -> Vec<String> {
 
 /// Rule 8a: every setting of the table is in the docs page.
 pub fn settings(workspace: &Workspace) -> Vec<Complaint> {
-    const TABLE: &str = "crates/cli/src/settings/table.rs";
+    const TABLE: &str = "crates/settings/src/table.rs";
     const PAGE: &str = "docs/run/settings.md";
     let Some(table) = workspace.sources.iter().find(|source| source.path == TABLE) else {
         return Vec::new();

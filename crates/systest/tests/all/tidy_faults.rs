@@ -339,7 +339,7 @@ fn missing_setting_unplayed_story_and_unindexed_decision_are_reported() {
     let table = "//! S.\nconst T: X = Setting {\n    name: \"listen\",\n};\n";
     let page = |text: &str| {
         Workspace::from_files(&[
-            ("crates/cli/src/settings/table.rs", table),
+            ("crates/settings/src/table.rs", table),
             ("docs/run/settings.md", text),
         ])
     };

@@ -1,7 +1,7 @@
 //! Warnings about environment variables that have no effect but resemble a known name.
 
-use super::TABLE;
-use super::renames::current_name;
+use crate::TABLE;
+use crate::renames::current_name;
 use base::nearest;
 
 /// Variables of commands that are not settings of `serve`.

@@ -1,6 +1,11 @@
 //! Row of the table of settings.
 
-use super::Settings;
+use crate::Settings;
+
+/// Settings that a reload brings into force while the node serves (`cli/reload.rs`). All others
+/// wait for a restart.
+pub const LIVE: &[&str] =
+    &["shutdown_timeout_ms", "http_idle_ms_max", "resp_idle_ms_max", "log_level"];
 
 /// Setting, with all its spellings, help and check.
 pub struct SettingRow {
@@ -25,7 +30,7 @@ impl SettingRow {
 
     /// Returns `live` if a reload brings another value into force, else `restart`.
     pub fn reload(&self) -> &'static str {
-        if super::LIVE.contains(&self.name) { "live" } else { "restart" }
+        if LIVE.contains(&self.name) { "live" } else { "restart" }
     }
 
     /// Returns the environment variable.

@@ -2,9 +2,9 @@
 //!
 //! It replaces only keys. Comments, order and values stay byte for byte.
 
-use super::TABLE;
-use super::file::{line_of, parse_table, unknown_key_message};
-use super::renames::current_name;
+use crate::TABLE;
+use crate::file::{line_of, parse_table, unknown_key_message};
+use crate::renames::current_name;
 use program::{Failure, Outcome};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! Tests of settings: precedence, refusals, and the docs page.
 
-use super::file::parse_file;
 use super::*;
+use crate::file::parse_file;
 use std::fs;
 
 fn none(_: &str) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Docs page of settings, generated from the table; a test fails if the kept page differs.
 
-use super::TABLE;
+use crate::TABLE;
 use std::fmt::Write;
 
 const INTRODUCTION: &str = "\

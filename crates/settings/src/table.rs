@@ -1,23 +1,18 @@
 //! Table of settings: flag, file key, environment variable, default, help line, docs line and
 //! check.
 
-use super::background;
-use super::checks::{
+use crate::background;
+use crate::checks::{
     BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, at_least, bounded_time_ms, comma_separated, host_addresses,
     idle_ms, is_cluster_id, memory_share, not_empty, parse_advertised,
 };
-use super::listeners;
-use super::masters;
-use super::row::SettingRow;
-use super::tls;
+use crate::listeners;
+use crate::masters;
+use crate::row::SettingRow;
+use crate::tls;
 use base::Part;
 use program::units;
 use std::path::PathBuf;
-
-/// Settings that a reload brings into force while the node serves (`reload.rs`). All others wait
-/// for a restart.
-pub const LIVE: &[&str] =
-    &["shutdown_timeout_ms", "http_idle_ms_max", "resp_idle_ms_max", "log_level"];
 
 /// All settings of `credenza serve`.
 pub const TABLE: &[SettingRow] = &[

@@ -1,7 +1,7 @@
 //! Settings of preferred and forced masters.
 
-use super::checks::comma_separated;
-use super::row::SettingRow;
+use crate::checks::comma_separated;
+use crate::row::SettingRow;
 use program::units;
 
 /// Row of `preferred_masters`.

@@ -1,7 +1,7 @@
 //! Settings of the addresses for clients and for other nodes.
 
-use super::checks::{address, addresses, optional_address, parse_advertised};
-use super::row::SettingRow;
+use crate::checks::{address, addresses, optional_address, parse_advertised};
+use crate::row::SettingRow;
 use base::IpNetworks;
 
 /// Row of `listen`.

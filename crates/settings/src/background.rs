@@ -1,7 +1,7 @@
 //! Settings of background work, and of what a node keeps for its operators.
 
-use super::checks::at_least;
-use super::row::SettingRow;
+use crate::checks::at_least;
+use crate::row::SettingRow;
 use program::units;
 
 /// Row of `scrub_bytes_per_second`.

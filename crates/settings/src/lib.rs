@@ -1,15 +1,21 @@
-//! Settings. A flag overrides the environment, the environment the settings file, the file an
-//! Arakoon configuration, and that the default.
+//! Settings of a serving process. A flag overrides the environment, the environment the settings
+//! file, the file an Arakoon configuration, and that the default.
+//!
+//! Knows every setting, its spellings and its checks, and fills the structs of `node`, `server` and
+//! `tls` with their values. It knows no command: `cli` says when settings are read, and brings
+//! changed ones into force.
 //!
 //! Promises: every setting is a row of `table.rs`, the only source of parser, file, help, docs page
 //! and check.
 //! Never: accepts an unknown setting, or an unchecked value.
 //! Read next: `table.rs`.
 
+mod arakoon;
 mod background;
 mod checks;
 mod file;
 mod listeners;
+mod machine;
 mod masters;
 pub mod migrate;
 pub mod page;
@@ -22,20 +28,20 @@ mod variables;
 #[cfg(test)]
 mod tests;
 
-use crate::arakoon;
 use ::tls::{CertificateDemand, ListenerMode, PeerMode, TlsClient, TlsSettings};
 use base::Part;
 use clap::{Arg, ArgMatches, Command};
 use file::{FileSetting, read_file};
 use logging::Levels;
+pub use machine::memory_bytes;
 use node::{NodeSettings, PeerAddresses};
 use program::{Failure, Outcome};
 pub use renames::current_name;
-pub use row::SettingRow;
+pub use row::{LIVE, SettingRow};
 use server::ServerSettings;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-pub use table::{LIVE, TABLE};
+pub use table::TABLE;
 pub use variables::misspelt_variables;
 
 /// All settings of a serving process, checked.
@@ -122,7 +128,6 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Flags {
     /// Returns a command line that names a settings file alone.
-    #[cfg(test)]
     pub fn of_file(path: &Path) -> Flags {
         Flags { config: Some(path.into()), ..Flags::default() }
     }

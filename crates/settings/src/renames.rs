@@ -3,7 +3,7 @@
 //! A former name is refused and never read: two spellings in one installation would sooner or later
 //! have two values.
 
-use super::Environment;
+use crate::Environment;
 use program::{Failure, Outcome};
 
 /// Former names with their current names.
@@ -42,8 +42,8 @@ pub fn check_variables(environment: Environment) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::super::TABLE;
     use super::*;
+    use crate::TABLE;
 
     #[test]
     fn every_former_name_maps_to_a_current_setting() {

@@ -1,7 +1,7 @@
 //! Settings file: TOML, one key per setting.
 
-use super::renames::current_name;
-use super::{SettingRow, TABLE};
+use crate::renames::current_name;
+use crate::{SettingRow, TABLE};
 use base::nearest;
 use program::{Failure, Outcome};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Settings of TLS.
 
-use super::checks::not_empty;
-use super::row::SettingRow;
+use crate::checks::not_empty;
+use crate::row::SettingRow;
 use program::units;
 use std::path::PathBuf;
 use tls::{CertificateDemand, ListenerMode, PeerMode};
