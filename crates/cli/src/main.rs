@@ -1,7 +1,6 @@
 //! Program `credenza`: parses the command line, runs the command, returns the exit code.
 
 mod args;
-mod client;
 mod commands;
 mod examples;
 mod log_control;

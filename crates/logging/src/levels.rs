@@ -28,7 +28,7 @@ pub fn section_of(target: &str) -> usize {
         "server" | "arakoon" => 4,
         "resp" => 5,
         "http" => 6,
-        "credenza" | "app" | "settings" | "logging" => 7,
+        "credenza" | "app" | "settings" | "logging" | "client" => 7,
         _ => OTHER,
     }
 }

@@ -4,10 +4,10 @@
 //! rights, or to the address of `--at`, with a login.
 
 use super::user_quota::{self, QuotaArguments};
-use crate::client::{Address, Client, LoginArguments, TlsArguments};
 use crate::output;
 use api::{AccessQuestion, NewApiToken, NewPassword, NewUser, RoleGrants, UserChange};
 use clap::Subcommand;
+use client::{Address, Client, LoginArguments, TlsArguments};
 use program::{Failure, Outcome, units};
 use std::io::Read;
 use std::path::PathBuf;

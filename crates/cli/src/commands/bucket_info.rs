@@ -1,7 +1,7 @@
 //! Description of a bucket: the properties that decide which requests it accepts.
 
 use super::BucketAddress;
-use crate::client::Client;
+use client::Client;
 use program::{Failure, Outcome};
 
 /// A bucket as a node describes it.

@@ -1,7 +1,7 @@
 //! `credenza checkpoint`: copies a running node's data, lists such copies and removes them.
 
-use crate::client::Address;
 use crate::output::{self, printable_text};
+use client::Address;
 use program::units::show_size;
 use program::{Failure, Outcome};
 use serde_json::json;

@@ -1,10 +1,10 @@
 //! Wait until a cluster is in its desired state, with its progress.
 
 use super::wait::until_done;
-use crate::client::Address;
 use crate::output::printable_text;
 use api::ClusterStatus;
 use base::{Membership, Part};
+use client::Address;
 use indicatif::{ProgressBar, ProgressStyle};
 use program::Outcome;
 use std::time::Duration;

@@ -2,9 +2,9 @@
 
 use super::BucketAddress;
 use crate::args::Encoding;
-use crate::client::{HttpCall, encode};
 use crate::output;
 use base::codec::printable;
+use client::{HttpCall, encode};
 use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::{Value, json};

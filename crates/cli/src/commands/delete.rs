@@ -3,8 +3,8 @@
 use super::BucketAddress;
 use super::put::{condition, context_query};
 use crate::args::Encoding;
-use crate::client::{HttpCall, encode};
 use crate::output;
+use client::{HttpCall, encode};
 use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::json;

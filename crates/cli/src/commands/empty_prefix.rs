@@ -2,9 +2,9 @@
 
 use super::parse_bucket;
 use crate::args::Encoding;
-use crate::client::Address;
 use crate::output;
 use base::{BucketName, Kind};
+use client::Address;
 use program::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;

@@ -3,9 +3,9 @@
 use super::siblings::with_sibling_hint;
 use super::{BucketAddress, ReadLevelArguments};
 use crate::args::Encoding;
-use crate::client::{HttpCall, encode};
 use crate::output;
 use api::Blob;
+use client::{HttpCall, encode};
 use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::json;

@@ -3,9 +3,9 @@
 use super::NodeArguments;
 use super::cluster_status::{GROUPS, group_rows, members_text};
 use super::group_verify::GroupVerify;
-use crate::client::Address;
 use crate::output;
 use api::{DesiredMember, Integer, NewGroup};
+use client::Address;
 use program::{Failure, Outcome};
 use std::collections::BTreeSet;
 

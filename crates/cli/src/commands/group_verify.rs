@@ -1,9 +1,9 @@
 //! `credenza group verify`: compares the replicas of groups, and waits for the result.
 
-use crate::client::{Address, Client};
 use crate::output::{self, printable_text};
 use api::Comparison;
 use base::Kind;
+use client::{Address, Client};
 use program::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;

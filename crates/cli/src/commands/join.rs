@@ -1,8 +1,8 @@
 //! Request of a fresh node to join a cluster; the first step of `credenza serve --join`.
 
-use crate::client::Client;
 use api::{Integer, NewMember};
 use base::{ClusterDescription, ClusterSecret, Error, FeatureLevel, JoinToken, Kind, Part};
+use client::Client;
 use node::PendingJoin;
 use program::{Failure, Outcome};
 use server::ClusterlessFlag;

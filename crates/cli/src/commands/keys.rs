@@ -3,10 +3,10 @@
 use super::BucketAddress;
 use super::range::RangeArguments;
 use crate::args::Encoding;
-use crate::client::{Client, encode};
 use crate::output;
 use api::{Blob, KeyPage};
 use base::limits::PAGE_ROWS_MAX;
+use client::{Client, encode};
 use program::Outcome;
 use serde_json::json;
 use std::io::Write;

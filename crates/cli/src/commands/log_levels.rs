@@ -1,8 +1,8 @@
 //! `credenza log-levels`: log levels of a running node.
 
-use crate::client::Address;
 use crate::output::{self, printable_text};
 use api::SectionLevels;
+use client::Address;
 use program::{Failure, Outcome};
 
 pub const EXAMPLES: &str = "\

@@ -61,10 +61,10 @@ mod verify;
 mod wait;
 
 use crate::args::{Encoding, shell_word};
-use crate::client::{Address, Client};
 use ::settings::misspelt_variables;
 use base::{BucketName, Kind};
 use clap::Subcommand;
+use client::{Address, Client};
 use program::{Failure, Outcome};
 use std::future::Future;
 

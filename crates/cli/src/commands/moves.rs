@@ -4,10 +4,10 @@
 use super::NodeArguments;
 use super::parse_bucket;
 use super::wait::until_done;
-use crate::client::{Address, Client};
 use crate::output::{self, printable_text};
 use api::BucketMoveProgress;
 use base::{BucketName, Kind};
+use client::{Address, Client};
 use indicatif::{ProgressBar, ProgressStyle};
 use program::{Failure, Outcome};
 use std::time::Duration;

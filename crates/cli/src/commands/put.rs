@@ -2,9 +2,9 @@
 
 use super::BucketAddress;
 use crate::args::Encoding;
-use crate::client::{HttpCall, encode};
 use crate::output;
 use base::{Error, Reason};
+use client::{HttpCall, encode};
 use hyper::Method;
 use program::units::time_with_unit_ms;
 use program::{Failure, Outcome};

@@ -2,11 +2,11 @@
 
 use super::{BucketAddress, ReadLevelArguments};
 use crate::args::Encoding;
-use crate::client::{Client, encode};
 use crate::output;
 use api::{EntryReply, PageReply};
 use base::Reason;
 use base::limits::PAGE_ROWS_MAX;
+use client::{Client, encode};
 use program::{Failure, Outcome};
 use serde_json::json;
 use std::io::Write;

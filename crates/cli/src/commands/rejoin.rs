@@ -4,8 +4,8 @@
 
 use super::join::MemberAccess;
 use super::{bootstrap, join};
-use crate::client::{Client, HttpCall};
 use base::{Error, Kind, Reason};
+use client::{Client, HttpCall};
 use hyper::Method;
 use node::{DamagedMember, LogRepair, Node};
 use program::{Failure, Outcome};

@@ -4,10 +4,10 @@ use super::cluster::MemberTarget;
 use super::convergence;
 use super::ring::{is_done, waiting_reasons};
 use super::wait::until_done;
-use crate::client::Client;
 use crate::output;
 use api::{HexId, MemberStatus, Ring, RingTransfers};
 use base::Membership;
+use client::Client;
 use program::Outcome;
 use std::time::Duration;
 

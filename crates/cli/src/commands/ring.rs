@@ -3,11 +3,11 @@
 use super::NodeArguments;
 use super::ring_table::{MemberNames, shares, show_plan, show_transfers};
 use super::wait::until_done;
-use crate::client::Client;
 use crate::output::{self, printable_text};
 use api::{ClusterStatus, HexId, Ring, RingChange, RingPlan, RingTransfers};
 use base::limits::PARTITIONS_MAX;
 use base::{Kind, Membership, Part};
+use client::Client;
 use program::{Failure, Outcome};
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 
 use super::{BucketAddress, steps};
 use crate::args::Encoding;
-use crate::client::HttpCall;
 use crate::output;
+use client::HttpCall;
 use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::Value;

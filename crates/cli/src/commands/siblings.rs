@@ -2,10 +2,10 @@
 
 use super::BucketAddress;
 use crate::args::Encoding;
-use crate::client::{HttpCall, encode};
 use crate::output;
 use api::{SiblingReply, SiblingsReply};
 use base::Reason;
+use client::{HttpCall, encode};
 use hyper::Method;
 use program::{Failure, Outcome};
 use std::time::Duration;

@@ -2,11 +2,11 @@
 //! reading of a node's own token.
 
 use super::join;
-use crate::client::Address;
 use crate::output;
 use api::{Integer, JoinTokenReply, NewToken};
 use base::JoinToken;
 use base::limits::JOIN_TOKEN_BYTES_MAX;
+use client::Address;
 use node::PendingJoin;
 use program::{Failure, Outcome, secret_file, units};
 use serde_json::json;

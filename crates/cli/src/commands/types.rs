@@ -3,8 +3,8 @@
 use super::NodeArguments;
 use super::bucket::properties_object;
 use super::properties;
-use crate::client::{HttpCall, encode};
 use crate::output::{self, printable_text};
+use client::{HttpCall, encode};
 use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::json;

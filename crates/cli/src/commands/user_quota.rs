@@ -1,8 +1,8 @@
 //! `credenza user quota`: bounds on what a user's clients may use of each node.
 
-use crate::client::Client;
 use crate::output;
 use api::{Integer, UserQuota, UserReply};
+use client::Client;
 use program::{Failure, Outcome, units};
 
 /// Bounds of a quota. Without any, the present one is shown.

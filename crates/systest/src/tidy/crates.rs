@@ -74,6 +74,7 @@ const CLI_IMPORTS: &[&str] = &[
     "program",
     "logging",
     "settings",
+    "client",
     "record_files",
 ];
 /// Crates whose settings the settings file has.
@@ -97,7 +98,7 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 27] = [
+pub const CRATES: [CrateRule; 28] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET] },
@@ -153,6 +154,11 @@ pub const CRATES: [CrateRule; 27] = [
     CrateRule { name: "program", imports: &["base"], never: &[] },
     CrateRule { name: "logging", imports: &["base"], never: &[CLI, ORDERED] },
     CrateRule { name: "settings", imports: SETTINGS_IMPORTS, never: &[CLI, QUIET] },
+    CrateRule {
+        name: "client",
+        imports: &["api", "base", "program", "tls"],
+        never: &[CLI, ORDERED, QUIET],
+    },
     CrateRule { name: "record_files", imports: &["base"], never: &[QUIET] },
     CrateRule { name: "cli", imports: CLI_IMPORTS, never: &[CLI] },
     CrateRule { name: "bench", imports: &["base", "node", "program"], never: &[] },

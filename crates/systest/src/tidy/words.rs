@@ -151,7 +151,7 @@ pub const CLI: &[ForbiddenWord] = &[
     forbid_except(
         "tokio::spawn",
         "a loop of a serving node has a watch: begin it by `Node::watch_loop`",
-        &["client/mod.rs"],
+        &["lib.rs"],
     ),
 ];
 

@@ -3,8 +3,8 @@
 use super::control::DevRequest;
 use super::node::DevNode;
 use super::{DevCluster, PAUSE};
-use crate::client::HttpCall;
 use base::Kind;
+use client::HttpCall;
 use hyper::Method;
 use program::{Failure, Outcome};
 use std::time::{Duration, Instant};

@@ -11,9 +11,9 @@ mod node;
 mod security;
 
 use super::convergence;
-use crate::client::Address;
 use crate::output;
 use base::{Kind, Part};
+use client::Address;
 use control::{AcceptedRequest, DevRequest};
 use node::{DevNode, describe};
 use program::{Failure, Outcome};

@@ -1,7 +1,7 @@
 //! TLS of `credenza dev --tls`: an authority in the folder, and the files of each node.
 
-use crate::client::{Address, TlsArguments};
 use crate::commands::cert;
+use client::{Address, TlsArguments};
 use program::Outcome;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

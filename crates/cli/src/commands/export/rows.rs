@@ -2,13 +2,13 @@
 //! their values.
 
 use super::SiblingsTreatment;
-use crate::client::{Client, HttpCall, encode};
 use crate::commands::keys::KeyPages;
 use crate::commands::range::Pages;
 use api::{Blob, EntryReply, RowsReply, SiblingsReply};
 use base::codec::printable;
 use base::{Kind, Reason};
 use bytes::Bytes;
+use client::{Client, HttpCall, encode};
 use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::json;

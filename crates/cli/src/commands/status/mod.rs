@@ -11,12 +11,12 @@ mod rates;
 mod tables;
 mod verdict;
 
-use crate::client::{Address, Client};
 use crate::commands::alarm_lines::alarm_lines;
 use crate::output;
 use crate::paint::Paint;
 use api::NodeStatus;
 use base::Kind;
+use client::{Address, Client};
 use program::{Failure, Outcome};
 use rates::Rates;
 use std::io::IsTerminal;

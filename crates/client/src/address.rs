@@ -1,14 +1,14 @@
 //! Address of a node: its URL, the files of TLS, the login, and the longest wait for an answer.
 
-use super::Client;
-use super::login::LoginArguments;
+use crate::Client;
+use crate::login::LoginArguments;
 use program::{Failure, Outcome};
 use std::path::PathBuf;
 use std::time::Duration;
 use tls::TlsClient;
 
 /// Begin of the URL of an encrypted address.
-pub(super) const HTTPS: &str = "https://";
+pub(crate) const HTTPS: &str = "https://";
 
 /// Address of the node, the login there, and the longest wait for it.
 #[derive(Clone, Debug, clap::Args)]
@@ -16,8 +16,10 @@ pub struct Address {
     /// The node's HTTP address
     #[arg(long, env = "CREDENZA_URL", default_value = "http://127.0.0.1:7711", global = true)]
     pub url: String,
+    /// Files of TLS.
     #[command(flatten)]
     pub tls: TlsArguments,
+    /// Login there.
     #[command(flatten)]
     pub login: LoginArguments,
     /// Longest wait for an answer
@@ -50,7 +52,7 @@ impl Address {
     }
 
     /// Returns host and port. Fails if the URL is none of a node.
-    pub(super) fn authority(&self) -> Outcome<String> {
+    pub(crate) fn authority(&self) -> Outcome<String> {
         let rest = ["http://", HTTPS].iter().find_map(|begin| self.url.strip_prefix(begin));
         let authority = rest.unwrap_or(&self.url).trim_end_matches('/');
         if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
@@ -66,7 +68,7 @@ impl Address {
     }
 
     /// Returns the TLS for this address. `None`: it is plain.
-    pub(super) fn tls_client(&self) -> Outcome<Option<TlsClient>> {
+    pub(crate) fn tls_client(&self) -> Outcome<Option<TlsClient>> {
         if !self.url.starts_with(HTTPS) {
             return Ok(None);
         }

@@ -1,5 +1,7 @@
 //! Client of a node's native front-end: sequential requests over one persistent connection.
 //!
+//! Knows the requests of operators and logins, and no command: `cli` says what is asked and shown.
+//!
 //! Promises: an error's kind says what the caller can do; if a connection breaks, an update is
 //! `unknown`, a read `unavailable`.
 //! Never: repeats a request by itself; reads more of an answer than `ANSWER_BYTES_MAX`.

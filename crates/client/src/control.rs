@@ -1,6 +1,6 @@
 //! Requests of operators: one method for each, with the types of the crate `api`.
 
-use super::{Client, HttpCall, encode};
+use crate::{Client, HttpCall, encode};
 use api::{
     AccessDecision, AccessQuestion, AccessState, AccessSwitch, Administrator, ApiTokenReply, Blob,
     BucketMove, BucketReply, Buckets, Checkpoint, CheckpointTarget, Checkpoints, ClusterStatus,
@@ -46,7 +46,7 @@ fn checkpoint_path(name: &str) -> String {
 }
 
 /// Returns the path of a page of buckets.
-pub(super) fn bucket_page_path(after: Option<&str>) -> String {
+pub(crate) fn bucket_page_path(after: Option<&str>) -> String {
     let after = after.map(|name| format!("&after={}", encode(name.as_bytes())));
     format!("/v1/buckets?limit={PAGE_BUCKETS}{}", after.unwrap_or_default())
 }
