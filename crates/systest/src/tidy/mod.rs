@@ -3,11 +3,12 @@
 //! Promises: every complaint names file and line and says how to fix it; reading takes about a
 //! second.
 //! Never: runs the product; changes a file.
-//! Read next: `crates.rs` (imports between crates), `import_cycles.rs` (modules that import each
-//! other), `names.rs` (names of types), `shape.rs` (lengths, heads), `prose.rs` (first words of
-//! comments), `documents.rs` (documents), `walkthroughs.rs` (pages that follow a request through
-//! the code).
+//! Read next: `crates.rs` (imports between crates), `crate_sizes.rs` (lines of crates),
+//! `import_cycles.rs` (modules that import each other), `names.rs` (names of types), `shape.rs`
+//! (lengths, heads), `prose.rs` (first words of comments), `documents.rs` (documents),
+//! `walkthroughs.rs` (pages that follow a request through the code).
 
+mod crate_sizes;
 mod crates;
 mod documents;
 mod import_cycles;
@@ -18,6 +19,7 @@ mod source;
 mod walkthroughs;
 mod words;
 
+pub use crate_sizes::{CRATE_LINES_MAX, crate_sizes};
 pub use crates::{CRATES, forbidden_words, imports};
 pub use documents::{architecture, decisions, formats, links, settings, stories};
 pub use import_cycles::{import_cycles, subjects};

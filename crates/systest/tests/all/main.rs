@@ -16,4 +16,5 @@ mod linear;
 mod skips;
 mod supply;
 mod tidy;
+mod tidy_crate_faults;
 mod tidy_faults;

@@ -21,6 +21,11 @@ fn crates_import_only_allowed_crates() {
 }
 
 #[test]
+fn crates_are_not_larger_than_their_bound() {
+    must_hold(tidy::crate_sizes);
+}
+
+#[test]
 fn crates_contain_no_forbidden_word() {
     must_hold(tidy::forbidden_words);
 }

@@ -3,73 +3,21 @@
 
 use systest::tidy::{self, Complaint, Exception, SourceFile, Workspace};
 
-fn must_report(complaints: Vec<Complaint>, expected: &str) {
+pub(super) fn must_report(complaints: Vec<Complaint>, expected: &str) {
     assert!(
         complaints.iter().any(|complaint| complaint.fix.contains(expected)),
         "no complaint says {expected:?}: {complaints:?}"
     );
 }
 
-fn must_accept(complaints: Vec<Complaint>) {
+pub(super) fn must_accept(complaints: Vec<Complaint>) {
     assert!(complaints.is_empty(), "{complaints:?}");
 }
 
-const HEAD_COMMENT: &str = "//! A file for a test.\n";
+pub(super) const HEAD_COMMENT: &str = "//! A file for a test.\n";
 
-fn file_workspace(path: &str, body: &str) -> Workspace {
+pub(super) fn file_workspace(path: &str, body: &str) -> Workspace {
     Workspace::from_files(&[(path, &format!("{HEAD_COMMENT}{body}"))])
-}
-
-#[test]
-fn disallowed_crate_import_is_reported_in_manifest_and_code() {
-    let manifest = "[dependencies]\nnode.workspace = true\n[lints]\nworkspace = true\n";
-    must_report(
-        tidy::imports(&Workspace::from_files(&[("crates/store/Cargo.toml", manifest)])),
-        "not `node`",
-    );
-    let plain = "[dependencies]\nbase.workspace = true\n[lints]\nworkspace = true\n";
-    must_accept(tidy::imports(&Workspace::from_files(&[("crates/store/Cargo.toml", plain)])));
-    must_report(
-        tidy::imports(&Workspace::from_files(&[("crates/attic/Cargo.toml", plain)])),
-        "unknown crate",
-    );
-    must_report(
-        tidy::imports(&Workspace::from_files(&[("research/attic/Cargo.toml", plain)])),
-        "unknown crate",
-    );
-    must_report(
-        tidy::imports(&Workspace::from_files(&[("research/dvv/Cargo.toml", manifest)])),
-        "not `node`",
-    );
-    must_report(
-        tidy::imports(&file_workspace("research/dvv/src/a.rs", "use node::Node;\n")),
-        "not `node`",
-    );
-    must_report(
-        tidy::imports(&Workspace::from_files(&[("crates/store/Cargo.toml", "[dependencies]\n")])),
-        "add `[lints]`",
-    );
-    must_report(
-        tidy::imports(&file_workspace("crates/server/src/a.rs", "use store::Log;\n")),
-        "not `store`",
-    );
-    must_report(
-        tidy::imports(&file_workspace("crates/logic/src/a.rs", "fn f() { node::g() }\n")),
-        "not `node`",
-    );
-    must_accept(tidy::imports(&file_workspace(
-        "crates/server/src/a.rs",
-        "// store::Log is not ours\n",
-    )));
-    must_accept(tidy::imports(&file_workspace("crates/server/src/a.rs", "use node::Node;\n")));
-    must_accept(tidy::imports(&file_workspace(
-        "crates/server/src/a.rs",
-        "use crate::store::Cookie;\n",
-    )));
-    must_report(
-        tidy::imports(&file_workspace("crates/node/src/a.rs", "pub use base::Key;\n")),
-        "re-exports",
-    );
 }
 
 #[test]
