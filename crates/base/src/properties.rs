@@ -134,10 +134,12 @@ impl Replication {
             ("rw", self.rw),
             ("node_confirms", Quorum::Number(self.node_confirms)),
         ];
-        let n = self.n_val;
-        if let Some((name, quorum)) = quorums.iter().find(|(_, quorum)| quorum.size_for(n) > n) {
+        let replicas = self.n_val;
+        if let Some((name, quorum)) =
+            quorums.iter().find(|(_, quorum)| quorum.size_for(replicas) > replicas)
+        {
             return malformed(format!(
-                "`{name}` is {quorum}, but there are only {n} replicas (n_val)"
+                "`{name}` is {quorum}, but there are only {replicas} replicas (n_val)"
             ));
         }
         let has_datatype = self.datatype != DataType::None;

@@ -90,10 +90,10 @@ fn watchdog_timeout(variable: &dyn Fn(&str) -> Option<String>, process: u32) -> 
 pub fn listeners() -> Outcome<Vec<TcpListener>> {
     let mut passed = ListenFd::from_env();
     let mut listeners = Vec::new();
-    for at in 0..passed.len() {
-        let taken = passed.take_tcp_listener(at).map_err(|error| {
+    for index in 0..passed.len() {
+        let taken = passed.take_tcp_listener(index).map_err(|error| {
             Failure::invalid(format!(
-                "passed socket {at} is no TCP listener ({error}): correct the socket unit"
+                "passed socket {index} is no TCP listener ({error}): correct the socket unit"
             ))
         })?;
         listeners.extend(taken);

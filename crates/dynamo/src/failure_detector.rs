@@ -68,10 +68,12 @@ impl PeerHealth {
         let mut probes = Vec::new();
         for effect in effects {
             match effect {
-                Effect::Changed { node, to } => {
+                Effect::Changed { node, to: health } => {
                     self.changed.notify_one();
                     Metrics::count(&self.metrics.available.failure_detector_transitions);
-                    tracing::info!(target: "node", %node, "health for available buckets: {to:?}");
+                    tracing::info!(
+                        target: "node", %node, "health for available buckets: {health:?}"
+                    );
                 }
                 Effect::Probe { node } => probes.push(node),
             }

@@ -200,10 +200,11 @@ impl Draft {
                     ..member
                 });
             }
-            Some(by) => {
-                let other = self.find_member(by)?;
+            Some(successor) => {
+                let other = self.find_member(successor)?;
                 if other.node == member.node {
-                    let text = format!("`{by}` can't take its own place: name another member");
+                    let text =
+                        format!("`{successor}` can't take its own place: name another member");
                     return Err(Error::new(Reason::Changed, text));
                 }
                 let is_witness = self.cluster.is_witness(other.node);

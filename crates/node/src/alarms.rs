@@ -205,7 +205,7 @@ impl AlarmInput<'_> {
 
 /// Returns the finding of a task that stands still, with what waits for it.
 fn stalled(beat: &BeatStatus) -> Finding {
-    let waits = match beat.name.as_str() {
+    let consequence = match beat.name.as_str() {
         "threads: log writer" => "every write of this node waits for it",
         "loops: housekeeper" => {
             "it holds the flush of the store and the truncation of the log, and watches the disk"
@@ -217,8 +217,8 @@ fn stalled(beat: &BeatStatus) -> Finding {
         name if name.starts_with("front-ends: ") => "new clients wait for it",
         _ => "its work waits",
     };
-    let (activity, lasted) = (beat.activity_text(), format_ms(beat.unchanged_ms));
-    let detail = format!("it {activity} for {lasted} without a beat; {waits}");
+    let (activity, duration) = (beat.activity_text(), format_ms(beat.unchanged_ms));
+    let detail = format!("it {activity} for {duration} without a beat; {consequence}");
     Finding::new(AlarmCode::Stalled, &beat.name, detail)
 }
 
@@ -267,11 +267,11 @@ fn member_findings(cluster: &ClusterStatus, own: NodeId, name: &str) -> Vec<Find
 }
 
 fn absent(member: &MemberStatus) -> Finding {
-    let lasts =
+    let duration =
         member.unreachable_ms.map(|ms| format!(", for {}", format_ms(ms))).unwrap_or_default();
-    let why = member.connection_error.as_deref().unwrap_or("no connection yet");
-    let why = why.strip_prefix("not reached: ").unwrap_or(why);
-    let detail = format!("{}{lasts}: {why}", member.member.node);
+    let cause = member.connection_error.as_deref().unwrap_or("no connection yet");
+    let cause = cause.strip_prefix("not reached: ").unwrap_or(cause);
+    let detail = format!("{}{duration}: {cause}", member.member.node);
     Finding::new(AlarmCode::MemberDown, &member.member.name, detail)
 }
 

@@ -77,8 +77,8 @@ impl Cause {
                     true => "no majority for".into(),
                     false => format!("no quorum ({needed} of {voters} voters) for"),
                 };
-                let it = if missing.len() == 1 { "it" } else { "them" };
-                parts(head, describe_unreachable(missing), format!("start {it} {see}"))
+                let pronoun = if missing.len() == 1 { "it" } else { "them" };
+                parts(head, describe_unreachable(missing), format!("start {pronoun} {see}"))
             }
             Cause::Forced(node) => {
                 let name = &node.name;

@@ -51,11 +51,11 @@ pub fn format_usage_error(
         ErrorKind::InvalidSubcommand => find_alternatives(error, &root),
         _ => Vec::new(),
     };
-    let there = match alternatives.is_empty() {
+    let suggestion = match alternatives.is_empty() {
         true => String::new(),
         false => format!("; there is `{}`", alternatives.join("`, `")),
     };
-    format!("{message}{there} (see `{name} --help`)")
+    format!("{message}{suggestion} (see `{name} --help`)")
 }
 
 /// Returns the commands of this name under other parents: `leave` belongs to `credenza cluster

@@ -170,7 +170,7 @@ impl Budget {
 
 impl Excess {
     fn error(&self) -> Error {
-        let told = match self {
+        let bound = match self {
             Excess::Rows(rows_max) => {
                 let name = match *rows_max {
                     EVALUATION_ROWS_MAX => "evaluation_rows_max",
@@ -194,7 +194,7 @@ impl Excess {
                  requests"
             ),
         };
-        let text = format!("nothing was done: one request with all its steps {told}");
+        let text = format!("nothing was done: one request with all its steps {bound}");
         Error::new(Reason::TooLarge, text)
     }
 }

@@ -183,14 +183,14 @@ impl TaskScope {
 
     /// Returns the names of the tasks that have not ended.
     pub fn running_names(&self) -> Vec<String> {
-        let own = self.0.name;
+        let scope = self.0.name;
         let names = self.0.names.lock();
         let running = names.running.values();
-        let mut all: Vec<_> = running.map(|beat| format!("{own}: {}", beat.name())).collect();
-        let short = self.0.tracker.len().saturating_sub(names.running.len());
+        let mut all: Vec<_> = running.map(|beat| format!("{scope}: {}", beat.name())).collect();
+        let unnamed = self.0.tracker.len().saturating_sub(names.running.len());
         drop(names);
-        if short > 0 {
-            all.push(format!("{own}: {short} without a name"));
+        if unnamed > 0 {
+            all.push(format!("{scope}: {unnamed} without a name"));
         }
         all.extend(self.child_scopes().iter().flat_map(TaskScope::running_names));
         all

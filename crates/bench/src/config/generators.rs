@@ -16,8 +16,8 @@ const DEPTH_MAX: usize = 16;
 pub fn keys_of(item: &Item) -> Result<KeyGenerator, String> {
     let keys = nested(item, DEPTH_MAX)?;
     match keys.bytes_max() {
-        longest if longest as u64 <= KEY_MAX => Ok(keys),
-        longest => Err(item.error(format!("wants keys of at most {KEY_MAX} bytes, not {longest}"))),
+        length if length as u64 <= KEY_MAX => Ok(keys),
+        length => Err(item.error(format!("wants keys of at most {KEY_MAX} bytes, not {length}"))),
     }
 }
 

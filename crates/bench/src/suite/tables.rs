@@ -104,12 +104,12 @@ fn capital(name: &str) -> String {
 fn goals(suite: &Suite, results: &Results) -> String {
     let mut rows = String::new();
     let mut row = |what: String, found: f64, goal: f64| {
-        let met = if found >= goal { "yes" } else { "**no**" };
+        let verdict = if found >= goal { "yes" } else { "**no**" };
         let [found, goal] = [found, goal].map(|number| match number >= 10_000.0 {
             true => short(number),
             false => format!("{number:.2}"),
         });
-        rows.push_str(&format!("| {what} | {found} | {goal} | {met} |\n"));
+        rows.push_str(&format!("| {what} | {found} | {goal} | {verdict} |\n"));
     };
     for measure in &suite.measures {
         for (clients, goal) in &measure.goal {

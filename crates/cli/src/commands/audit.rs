@@ -171,7 +171,7 @@ fn readable(line: &Value) -> String {
     });
     let count = line["count"].as_u64().map(|count| format!("x{count}"));
     let reason = text("reason").map(|reason| format!(": {reason}"));
-    let outcome = text("outcome").map(|it| format!("{it}{}", reason.unwrap_or_default()));
+    let outcome = text("outcome").map(|outcome| format!("{outcome}{}", reason.unwrap_or_default()));
     let torn = line["torn"]["bytes"].as_u64();
     let torn = torn.map(|bytes| format!("behind {bytes} bytes that a crash left"));
     let fields = [text("time"), who, from, text("operation"), text("scope"), text("target")];

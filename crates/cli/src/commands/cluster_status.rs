@@ -92,7 +92,7 @@ fn verdict(cluster: &ClusterStatus) -> (bool, String) {
         true => format!("{all} of {all} members up"),
         false => format!("{} of {all} down ({})", down.len(), down.join(", ")),
     };
-    let it = if down.len() == 1 { "it" } else { "them" };
+    let pronoun = if down.len() == 1 { "it" } else { "them" };
     let leaderless_groups =
         || cluster.groups.iter().filter(|status| status.local && status.master.is_none());
     let without_quorum: Vec<_> =
@@ -103,7 +103,7 @@ fn verdict(cluster: &ClusterStatus) -> (bool, String) {
             true => "no majority, writes stop".into(),
             false => format!("no majority for {}, whose writes stop", group_list(&without_quorum)),
         };
-        return (false, format!("{head}: {stop}; start {it}"));
+        return (false, format!("{head}: {stop}; start {pronoun}"));
     }
     let electing: Vec<_> = leaderless_groups().collect();
     if !electing.is_empty() {

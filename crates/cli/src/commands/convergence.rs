@@ -33,8 +33,8 @@ async fn watch(address: &Address, bar: &ProgressBar) -> Outcome {
         bar.set_message(first.clone());
         Ok(Some(((remaining, done), first)))
     };
-    until_done((address.timeout, PAUSE), poll, |left| {
-        format!("nothing moves: {left} (`credenza cluster status` shows more)")
+    until_done((address.timeout, PAUSE), poll, |remaining_step| {
+        format!("nothing moves: {remaining_step} (`credenza cluster status` shows more)")
     })
     .await
 }

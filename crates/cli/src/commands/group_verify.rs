@@ -96,8 +96,8 @@ async fn compare_group(client: &mut Client, master: &str, group: u32) -> Outcome
             bar.finish_and_clear();
             return match comparison.error {
                 None => Ok(comparison),
-                Some(trouble) => {
-                    let text = format!("group {group} could not be compared: {trouble}");
+                Some(error) => {
+                    let text = format!("group {group} could not be compared: {error}");
                     Err(Failure::new(Kind::Unavailable, text))
                 }
             };

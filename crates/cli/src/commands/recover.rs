@@ -86,10 +86,10 @@ impl Recover {
 /// Describes what happens to available buckets.
 fn available_text(ring: &SurvivingRing) -> String {
     let SurvivingRing { partitions, copied_partitions, other_members } = ring;
-    let lost = match partitions - copied_partitions {
+    let loss = match partitions - copied_partitions {
         0 => String::new(),
-        lost => format!(
-            "; of the other {lost} nothing is left but what it kept for members that were away"
+        loss => format!(
+            "; of the other {loss} nothing is left but what it kept for members that were away"
         ),
     };
     let advice = match other_members {
@@ -101,7 +101,7 @@ fn available_text(ring: &SurvivingRing) -> String {
     };
     format!(
         "\navailable buckets: it has a copy of {copied_partitions} of {partitions} \
-         partitions{lost}; {advice}\n"
+         partitions{loss}; {advice}\n"
     )
 }
 

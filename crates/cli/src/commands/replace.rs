@@ -90,7 +90,7 @@ fn partition_share(ring: &Ring, node: HexId) -> (usize, usize) {
 /// Describes what was done, and the next steps.
 fn describe_replacement(name: &str, by: Option<&str>, (part, all): (usize, usize)) -> String {
     let mut text = match by {
-        Some(by) => format!("{by} takes the place of {name} in its groups"),
+        Some(successor) => format!("{successor} takes the place of {name} in its groups"),
         None => format!(
             "the place of {name} is free: the next fresh node called {name} that joins takes it \
              in its groups"

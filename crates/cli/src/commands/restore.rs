@@ -34,8 +34,11 @@ impl Restore {
         let copy = offline::open(&self.data)?;
         let report = offline::verify(&copy)?;
         check_damage(&report)?;
-        let (rows, to) = (report.trees.rows, self.data.display());
-        output::text(&format!("{} copied and verified: {to} ({rows} rows)\n", show_size(bytes)))?;
+        let (rows, target) = (report.trees.rows, self.data.display());
+        output::text(&format!(
+            "{} copied and verified: {target} ({rows} rows)\n",
+            show_size(bytes)
+        ))?;
         let is_same_node = report.damage.is_empty() && copy.node == from.node;
         if is_same_node { Ok(()) } else { Err(Failure::invalid("the copy is of another node")) }
     }

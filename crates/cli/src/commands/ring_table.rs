@@ -66,8 +66,8 @@ fn describe_change(change: &RingChange) -> String {
             format!("join {node}{}", in_rack(rack.as_deref().unwrap_or_default()))
         }
         RingChange::Leave { node } => format!("leave {node}"),
-        RingChange::Replace { node, by, rack } => {
-            format!("replace {node} by {by}{}", in_rack(rack.as_deref().unwrap_or_default()))
+        RingChange::Replace { node, by: successor, rack } => {
+            format!("replace {node} by {successor}{}", in_rack(rack.as_deref().unwrap_or_default()))
         }
         RingChange::Rack { node, rack } => format!("rack {node}{}", in_rack(rack)),
         RingChange::Double {} => "twice as many partitions".into(),

@@ -110,9 +110,9 @@ impl fmt::Display for PlanError {
             PlanError::NoChange => write!(f, "the plan changes nothing"),
             PlanError::AlreadyInRing(node) => write!(f, "node {node} is on the ring already"),
             PlanError::NotInRing(node) => write!(f, "node {node} is not on the ring"),
-            PlanError::TooFewNodes { nodes, n } => write!(
+            PlanError::TooFewNodes { nodes, n: copies } => write!(
                 f,
-                "{nodes} nodes would remain for {n} copies of each key: let another node join \
+                "{nodes} nodes would remain for {copies} copies of each key: let another node join \
                  first, replace the leaving node, or lower n_val"
             ),
             PlanError::TooFewPartitions { nodes, partitions } => write!(

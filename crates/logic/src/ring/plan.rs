@@ -258,19 +258,20 @@ fn check_sources(
 fn warnings(
     plan: &Plan,
     changes: &[RingChangeRequest],
-    n: usize,
+    copies: usize,
     down: &BTreeSet<NodeId>,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let nodes = plan.next.nodes.len();
-    if nodes < n {
-        warnings
-            .push(format!("only {nodes} of {n} copies of each key: there are not enough nodes"));
+    if nodes < copies {
+        warnings.push(format!(
+            "only {nodes} of {copies} copies of each key: there are not enough nodes"
+        ));
     }
     let racks = plan.next.rack_count();
-    if racks < nodes.min(n) {
+    if racks < nodes.min(copies) {
         warnings.push(format!(
-            "only {racks} racks for {n} copies of each key: some copies share a rack"
+            "only {racks} racks for {copies} copies of each key: some copies share a rack"
         ));
     }
     for change in changes {

@@ -15,9 +15,9 @@ fn render(error: &Error) -> RiakResponse {
     if let Some(shortfall) = Shortfall::from_error(error) {
         return RiakResponse::text(503, unsatisfied_quorum(shortfall));
     }
-    if let Some(n) = exceeded_n_val(error) {
-        let words = "Specified w/dw/pw/node_confirms values invalid for bucket n value of";
-        return RiakResponse::text(400, format!("{words} {n}\n"));
+    if let Some(n_val) = exceeded_n_val(error) {
+        let message = "Specified w/dw/pw/node_confirms values invalid for bucket n value of";
+        return RiakResponse::text(400, format!("{message} {n_val}\n"));
     }
     use Reason::*;
     match error.reason {

@@ -42,7 +42,7 @@ pub(super) fn changes(
         return Err(RiakResponse::text(415, "properties must be application/json\n"));
     }
     let document = match strict_json::parse(&request.body) {
-        Err(twice) if twice.is_data() => return Err(RiakResponse::text(400, format!("{twice}\n"))),
+        Err(error) if error.is_data() => return Err(RiakResponse::text(400, format!("{error}\n"))),
         document => document.ok(),
     };
     let props = document.as_ref().and_then(|document| document.get("props")?.as_object());
@@ -106,9 +106,9 @@ fn check_dvv_enabled(value: &Value, props: &Map<String, Value>) -> PropertyText 
 
 /// Returns the new value of a property as text. `None`: the request changes nothing.
 fn property_text(name: &str, value: &Value) -> PropertyText {
-    if let Some(only) = constant_value(name) {
-        let is_same = only == *value;
-        return if is_same { Ok(None) } else { Err(format!("must be {only} in every bucket")) };
+    if let Some(constant) = constant_value(name) {
+        let is_same = constant == *value;
+        return if is_same { Ok(None) } else { Err(format!("must be {constant} in every bucket")) };
     }
     if UNSUPPORTED.contains(&name) {
         let is_disabled = match value {

@@ -72,14 +72,14 @@ fn configure(
     let global = section("global").ok_or((1, "there is no section [global]".to_string()))?;
     let members = required(global, "cluster")?;
     let names: Vec<&str> = comma_separated(&members.value).collect();
-    let me = own_name(members, &names, node)?;
-    let own_section = section(me).ok_or_else(|| {
-        (members.line, format!("the node `{me}` has no section [{me}] in this file"))
+    let node_name = own_name(members, &names, node)?;
+    let own_section = section(node_name).ok_or_else(|| {
+        (members.line, format!("the node `{node_name}` has no section [{node_name}] in this file"))
     })?;
     let mut configuration = Configuration::default();
     configuration.check_keys(global, GLOBAL, names.len())?;
     configuration.check_keys(own_section, NODE, names.len())?;
-    configuration.translate_identity(global, own_section, me)?;
+    configuration.translate_identity(global, own_section, node_name)?;
     configuration.translate_listeners(own_section, names.len(), listen)?;
     configuration.translate_home(own_section)?;
     if names.len() > 1 {
@@ -124,18 +124,21 @@ fn own_name<'a>(
     names: &[&'a str],
     node: Option<&'a str>,
 ) -> Result<&'a str, IniError> {
-    let me = match (node, names) {
+    let node_name = match (node, names) {
         (Some(node), _) => node,
         (None, [only]) => only,
         (None, _) => {
             return Err((members.line, "say which of these nodes this one is: --name NAME".into()));
         }
     };
-    if !names.contains(&me) {
+    if !names.contains(&node_name) {
         let all = names.join(", ");
-        return Err((members.line, format!("there is no node `{me}` in the cluster: {all}")));
+        return Err((
+            members.line,
+            format!("there is no node `{node_name}` in the cluster: {all}"),
+        ));
     }
-    Ok(me)
+    Ok(node_name)
 }
 
 fn required<'a>(section: &'a IniSection, name: &str) -> Result<&'a IniKey, IniError> {
@@ -212,9 +215,9 @@ impl Configuration {
         &mut self,
         global: &IniSection,
         own_section: &IniSection,
-        me: &str,
+        node_name: &str,
     ) -> Result<(), IniError> {
-        self.add_setting("name", me.into(), own_section.line);
+        self.add_setting("name", node_name.into(), own_section.line);
         let id = required(global, "cluster_id")?;
         self.add_setting("arakoon_clusters", id.value.clone(), id.line);
         Ok(())

@@ -183,15 +183,17 @@ impl DevCluster {
             if is_forming && failed {
                 return Err(Failure::new(Kind::Unavailable, format!("{name} ended: {words}")));
             }
-            let up = nodes.iter_mut().filter_map(|node| node.is_running().then_some(())).count();
-            let (how, all, restart) = (describe(status), nodes.len(), self.restart_command(&name));
-            let why = if failed { format!(": {words}") } else { String::new() };
-            let then = match 2 * up > all {
+            let running =
+                nodes.iter_mut().filter_map(|node| node.is_running().then_some(())).count();
+            let (exit, total, restart) =
+                (describe(status), nodes.len(), self.restart_command(&name));
+            let reason = if failed { format!(": {words}") } else { String::new() };
+            let consequence = match 2 * running > total {
                 true => "the rest goes on",
                 false => "no majority is left, writes wait",
             };
             output::text(&format!(
-                "{name} is down ({how}){why}; {up} of {all} nodes run: {then}\n\
+                "{name} is down ({exit}){reason}; {running} of {total} nodes run: {consequence}\n\
                  start it again with: {restart}\n"
             ))?;
         }
@@ -320,7 +322,7 @@ impl DevCluster {
         let last = self.client_port(self.nodes);
         let restart = self.restart_command(&format!("n{nodes}"));
         let kill = restart.replace("restart", "kill");
-        let then = match nodes {
+        let consequence = match nodes {
             1 => "nothing is served until it is back",
             2 => "no majority is left, writes wait until it is back",
             _ => "the rest goes on",
@@ -340,7 +342,7 @@ impl DevCluster {
              curl -X PUT http://127.0.0.1:{port}/buckets/fruit/keys/fig \
              -H 'Content-Type: text/plain' -d ripe      # Riak's way: an available bucket\n  \
              curl http://127.0.0.1:{last}/buckets/fruit/keys/fig\n  \
-             {kill}      # one node dies: {then}\n  \
+             {kill}      # one node dies: {consequence}\n  \
              {restart}   # and comes back\n\n\
              Ctrl-C stops all of them.\n"
         )

@@ -75,9 +75,9 @@ fn milliseconds(us: u64) -> String {
 fn node_fields(status: &NodeStatus) -> Vec<StatusField> {
     let patience = format_ms(status.lease_ms);
     let (name, node) = (printable_text(&status.name), status.node);
-    let (version, up) = (printable_text(&status.version), format_ms(status.uptime_ms));
+    let (version, uptime) = (printable_text(&status.version), format_ms(status.uptime_ms));
     let mut all = vec![
-        ("node", format!("{name}, id {node}, version {version}, up for {up}")),
+        ("node", format!("{name}, id {node}, version {version}, up for {uptime}")),
         ("cluster", format!("{}, silent masters are replaced after {patience}", status.cluster)),
         ("listens", listeners(status)),
     ];
@@ -229,25 +229,26 @@ fn store(store: &StoreStatus) -> String {
 }
 
 fn buckets(status: &NodeStatus) -> String {
-    let loose: Vec<_> = status.interval_buckets.iter().map(|name| printable_text(name)).collect();
-    let loose = match loose.is_empty() {
+    let names: Vec<_> = status.interval_buckets.iter().map(|name| printable_text(name)).collect();
+    let synced_later = match names.is_empty() {
         true => String::new(),
-        false => format!("; acknowledged before they are synced: {}", loose.join(", ")),
+        false => format!("; acknowledged before they are synced: {}", names.join(", ")),
     };
-    format!("{} consistent{loose}", show_count(status.buckets))
+    format!("{} consistent{synced_later}", show_count(status.buckets))
 }
 
 /// Describes the part in available buckets. `None`: there is no ring.
 fn available(available: &AvailableStatus) -> Option<String> {
     let epoch = Some(available.ring_epoch).filter(|epoch| *epoch > 0)?;
-    let spared: Vec<_> =
-        available.suspected_nodes.iter().map(|name| printable_text(name)).collect();
-    let spared = match spared.is_empty() {
+    let names: Vec<_> = available.suspected_nodes.iter().map(|name| printable_text(name)).collect();
+    let suspected = match names.is_empty() {
         true => String::new(),
-        false => format!("; others stand in for {}", spared.join(", ")),
+        false => format!("; others stand in for {}", names.join(", ")),
     };
     let partitions = show_count(available.partitions);
-    Some(format!("epoch {epoch}, this node is the first owner of {partitions} partitions{spared}"))
+    Some(format!(
+        "epoch {epoch}, this node is the first owner of {partitions} partitions{suspected}"
+    ))
 }
 
 fn requests(status: &NodeStatus) -> String {

@@ -16,27 +16,27 @@ pub fn sequence(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResul
         return Err(RespRefusal::from_text(text));
     }
     let (mut steps, mut shapes) = (Vec::new(), Vec::new());
-    let mut at = 1;
-    while at < args.len() {
-        let count = args.natural(at)?;
-        let left = (args.len() - at - 1) as u64;
+    let mut position = 1;
+    while position < args.len() {
+        let count = args.natural(position)?;
+        let left = (args.len() - position - 1) as u64;
         if count == 0 || count > left {
             return Err(RespRefusal::from_text(format!(
-                "ERR argument {at} announces a step of {count} words, but {left} follow"
+                "ERR argument {position} announces a step of {count} words, but {left} follow"
             )));
         }
         if steps.len() == SEQUENCE_STEPS_MAX {
             let text = format!("ERR a sequence has at most {SEQUENCE_STEPS_MAX} steps");
             return Err(RespRefusal::from_text(text));
         }
-        let end = at + 1 + count as usize;
+        let end = position + 1 + count as usize;
         ctx.depth += 1;
-        let translated = step(&args.subrange(at + 1, end), ctx);
+        let translated = step(&args.subrange(position + 1, end), ctx);
         ctx.depth -= 1;
         let (update, shape) = translated?;
         steps.push(update);
         shapes.push(shape);
-        at = end;
+        position = end;
     }
     let shape = RespShape::Steps(shapes.into());
     update(Update::Sequence { steps, mode: SequenceMode::AllOrNothing }, shape)
