@@ -16,8 +16,9 @@ enum Record {
     Decided(LogIndex),
 }
 
+/// Event of an acceptor that writes a log.
 #[derive(Clone, Copy, Debug)]
-enum RandomEvent {
+enum AcceptorEvent {
     /// The leader's next entry; this many accepted entries are known to be decided then.
     Accept(u64),
     /// A new leader: this many undecided entries are kept, and this many others adopted.
@@ -29,13 +30,13 @@ enum RandomEvent {
     State,
 }
 
-fn random_event() -> impl Strategy<Value = RandomEvent> {
+fn acceptor_event() -> impl Strategy<Value = AcceptorEvent> {
     prop_oneof![
-        10 => (0..4_u64).prop_map(RandomEvent::Accept),
-        2 => ((0..3_u64), (0..4_u64)).prop_map(|(keep, staged)| RandomEvent::Lead(keep, staged)),
-        1 => Just(RandomEvent::Promise),
-        2 => (0..3_u64).prop_map(RandomEvent::Decide),
-        2 => Just(RandomEvent::State),
+        10 => (0..4_u64).prop_map(AcceptorEvent::Accept),
+        2 => ((0..3_u64), (0..4_u64)).prop_map(|(keep, staged)| AcceptorEvent::Lead(keep, staged)),
+        1 => Just(AcceptorEvent::Promise),
+        2 => (0..3_u64).prop_map(AcceptorEvent::Decide),
+        2 => Just(AcceptorEvent::State),
     ]
 }
 
@@ -65,9 +66,9 @@ impl Acceptor {
         self.decided = self.decided.saturating_add(more).min(self.values.len() as u64);
     }
 
-    fn apply(&mut self, event: RandomEvent) {
+    fn apply(&mut self, event: AcceptorEvent) {
         match event {
-            RandomEvent::Accept(more) => {
+            AcceptorEvent::Accept(more) => {
                 if self.promised != self.accepted || self.promised == Ballot::default() {
                     return;
                 }
@@ -77,8 +78,8 @@ impl Acceptor {
                 let decided = LogIndex(self.decided.min(self.last().0 - 1));
                 self.log.push(Record::Accept(self.last(), self.accepted, decided, value));
             }
-            RandomEvent::Lead(keep, staged) => {
-                self.apply(RandomEvent::Promise);
+            AcceptorEvent::Lead(keep, staged) => {
+                self.apply(AcceptorEvent::Promise);
                 let ballot = self.promised;
                 let from = LogIndex((self.decided + keep).min(self.values.len() as u64));
                 self.values.truncate(from.0 as usize);
@@ -90,15 +91,15 @@ impl Acceptor {
                 self.accepted = ballot;
                 self.log.push(Record::Adopt(ballot, from, self.last()));
             }
-            RandomEvent::Promise => {
+            AcceptorEvent::Promise => {
                 self.promised = Ballot { round: self.promised.round + 1, node: NodeId(1) };
                 self.log.push(Record::Promise(self.promised));
             }
-            RandomEvent::Decide(more) => {
+            AcceptorEvent::Decide(more) => {
                 self.decide(more);
                 self.log.push(Record::Decided(LogIndex(self.decided)));
             }
-            RandomEvent::State => {
+            AcceptorEvent::State => {
                 self.log.push(Record::Promise(self.promised));
                 self.log.push(Record::Adopt(self.accepted, self.last(), self.last()));
                 self.log.push(Record::Decided(LogIndex(self.decided)));
@@ -170,9 +171,9 @@ fn read(
     unreachable!("the last round gives")
 }
 
-fn acceptor(events: Vec<RandomEvent>) -> Acceptor {
+fn acceptor(events: Vec<AcceptorEvent>) -> Acceptor {
     let mut acceptor = Acceptor::default();
-    acceptor.apply(RandomEvent::Lead(0, 0));
+    acceptor.apply(AcceptorEvent::Lead(0, 0));
     events.into_iter().for_each(|event| acceptor.apply(event));
     acceptor
 }
@@ -182,7 +183,7 @@ proptest! {
 
     #[test]
     fn mended_log_replays_like_undamaged_log(
-        events in prop::collection::vec(random_event(), 1..40),
+        events in prop::collection::vec(acceptor_event(), 1..40),
         cuts in prop::collection::vec((0..100_usize, 1..6_usize), 1..3),
         applied in 0..100_u64,
         at_each_hole in any::<bool>(),
@@ -214,8 +215,8 @@ proptest! {
 
     #[test]
     fn hole_followed_by_restated_state_is_always_mended(
-        events in prop::collection::vec(random_event(), 1..40),
-        later in prop::collection::vec(random_event(), 0..10),
+        events in prop::collection::vec(acceptor_event(), 1..40),
+        later in prop::collection::vec(acceptor_event(), 0..10),
         from in 0..100_usize,
         length in 1..6_usize,
     ) {
@@ -223,7 +224,7 @@ proptest! {
         acceptor.decide(u64::MAX);
         let from = from % acceptor.log.len();
         let hole = from..(from + length).min(acceptor.log.len());
-        acceptor.apply(RandomEvent::State);
+        acceptor.apply(AcceptorEvent::State);
         later.into_iter().for_each(|event| acceptor.apply(event));
         acceptor.decided = acceptor.values.len() as u64;
         let undamaged = read(&acceptor, 0, &[], false).expect("nothing is damaged");

@@ -54,7 +54,7 @@ enum Kind {
 
 /// Outcome of a call, for the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Outcome {
+pub(super) enum ClientCallOutcome {
     Wrote,
     Read,
     InDoubt,
@@ -176,7 +176,7 @@ impl Client {
         nodes: &[SimNode],
         now: u64,
         judges: &mut [Judge],
-    ) -> Option<Outcome> {
+    ) -> Option<ClientCallOutcome> {
         let pending = self.call.as_mut()?;
         let judge = &mut judges[pending.group];
         let node = &nodes[pending.node];
@@ -189,8 +189,8 @@ impl Client {
             }
             Some(_) if in_time => None,
             // The process is gone, or too slow: the outcome of a write is unknown.
-            _ if matches!(pending.kind, Kind::Write { .. }) => Some(Outcome::InDoubt),
-            _ => Some(Outcome::Refused),
+            _ if matches!(pending.kind, Kind::Write { .. }) => Some(ClientCallOutcome::InDoubt),
+            _ => Some(ClientCallOutcome::Refused),
         };
         if outcome.is_some() {
             self.call = None;
@@ -200,7 +200,12 @@ impl Client {
 }
 
 impl Pending {
-    fn advance(&mut self, process: &GroupsProcess, now: u64, judge: &mut Judge) -> Option<Outcome> {
+    fn advance(
+        &mut self,
+        process: &GroupsProcess,
+        now: u64,
+        judge: &mut Judge,
+    ) -> Option<ClientCallOutcome> {
         let group = process.group(self.group);
         match &mut self.kind {
             Kind::Write { value, ticket } => {
@@ -208,39 +213,39 @@ impl Pending {
                 match applied {
                     Ok(()) => {
                         judge.answered(self.key.clone(), Some(value.clone()), self.began, now);
-                        Some(Outcome::Wrote)
+                        Some(ClientCallOutcome::Wrote)
                     }
                     Err(error) if nothing_happened(&error) => {
                         judge.refused(self.key.clone(), value.clone());
-                        Some(Outcome::Refused)
+                        Some(ClientCallOutcome::Refused)
                     }
-                    Err(_) => Some(Outcome::InDoubt),
+                    Err(_) => Some(ClientCallOutcome::InDoubt),
                 }
             }
             Kind::Probed { value, ticket } => {
                 match poll(pin!(group.wait_applied(*ticket)).as_mut())? {
                     Ok(()) => {
                         judge.answered(self.key.clone(), value.take(), self.began, now);
-                        Some(Outcome::Read)
+                        Some(ClientCallOutcome::Read)
                     }
-                    Err(_) => Some(Outcome::Refused),
+                    Err(_) => Some(ClientCallOutcome::Refused),
                 }
             }
             Kind::Leased { check_at: at } if now < *at => None,
             Kind::Leased { .. } => {
                 let value = read_value(process, self.group, &self.key);
                 if !group.leadership.can_read() {
-                    return Some(Outcome::Refused);
+                    return Some(ClientCallOutcome::Refused);
                 }
                 judge.answered(self.key.clone(), value, self.began, now);
-                Some(Outcome::Read)
+                Some(ClientCallOutcome::Read)
             }
             Kind::ReadIndex(read_index_call) => match poll(read_index_call.as_mut())? {
                 Ok(index) => {
                     self.kind = Kind::WaitApplied(index);
                     self.advance(process, now, judge)
                 }
-                Err(_) => Some(Outcome::Refused),
+                Err(_) => Some(ClientCallOutcome::Refused),
             },
             Kind::WaitApplied(index) if group.applied.index() < *index => None,
             Kind::WaitApplied(_) => {
@@ -250,7 +255,7 @@ impl Pending {
                     self.began,
                     now,
                 );
-                Some(Outcome::Read)
+                Some(ClientCallOutcome::Read)
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Simulated world of consistent groups: all events in the order of one clock, from one seed.
 
-use super::clients::{self, Client, Outcome};
+use super::clients::{self, Client, ClientCallOutcome};
 use super::costs::rows_read;
 use super::counted::SimScan;
 use super::flavours::Flavour;
@@ -318,15 +318,15 @@ impl World {
         let Some(outcome) = client.advance(&self.nodes, self.queue.now(), &mut self.judges) else {
             return;
         };
-        if let (Outcome::Wrote, Some(group)) = (outcome, group) {
+        if let (ClientCallOutcome::Wrote, Some(group)) = (outcome, group) {
             self.wrote_at[group] = self.queue.now();
         }
         self.journal.record((self.queue.now(), nth, outcome));
         let name = match outcome {
-            Outcome::Wrote => "wrote",
-            Outcome::Read => "read",
-            Outcome::InDoubt => "in doubt",
-            Outcome::Refused => "refused",
+            ClientCallOutcome::Wrote => "wrote",
+            ClientCallOutcome::Read => "read",
+            ClientCallOutcome::InDoubt => "in doubt",
+            ClientCallOutcome::Refused => "refused",
         };
         self.journal.count(name);
         let rest = self.chance.between(500, 20_000);

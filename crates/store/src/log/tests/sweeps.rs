@@ -17,7 +17,7 @@ const OPERATIONS: [DiskCall; 6] = {
 
 /// Outcome of a history with one failing call.
 #[derive(Debug, Default)]
-struct Outcome {
+struct SweepOutcome {
     /// The last record that was acknowledged.
     acknowledged: u64,
     /// Number of calls that failed because the disk was full.
@@ -30,7 +30,7 @@ struct Outcome {
     appended: u64,
 }
 
-impl Outcome {
+impl SweepOutcome {
     /// Performs one operation, with retries where they are allowed. Returns false if the log is
     /// closed.
     fn perform<T>(
@@ -86,7 +86,7 @@ impl Outcome {
 }
 
 /// Checks that the records are consecutive and include the last acknowledged one.
-fn check_found(found: &[OwnedRecord], outcome: &Outcome) {
+fn check_found(found: &[OwnedRecord], outcome: &SweepOutcome) {
     let numbers: Vec<u64> = found.iter().map(|record| record.index).collect();
     let last = numbers.last().copied().unwrap_or(0);
     let first = numbers.first().copied().unwrap_or(1);
@@ -99,11 +99,11 @@ fn check_found(found: &[OwnedRecord], outcome: &Outcome) {
 }
 
 /// Runs the history with the `nth` such call failing. `None`: there are fewer calls.
-fn sweep(operation: DiskCall, nth: u64, kind: ErrorKind) -> Option<Outcome> {
+fn sweep(operation: DiskCall, nth: u64, kind: ErrorKind) -> Option<SweepOutcome> {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     disk.fail_nth(operation, nth, kind);
-    let mut outcome = Outcome::default();
+    let mut outcome = SweepOutcome::default();
     outcome.run(&mut log);
     let calls = disk.calls();
     if outcome.closed.is_some() {
@@ -132,7 +132,7 @@ fn sweep(operation: DiskCall, nth: u64, kind: ErrorKind) -> Option<Outcome> {
 }
 
 /// Returns all outcomes of one kind of failure, by operation.
-fn outcomes(kind: ErrorKind) -> Vec<(DiskCall, Vec<Outcome>)> {
+fn outcomes(kind: ErrorKind) -> Vec<(DiskCall, Vec<SweepOutcome>)> {
     let all = |operation| (1..).map_while(|nth| sweep(operation, nth, kind)).collect();
     OPERATIONS.into_iter().map(|operation| (operation, all(operation))).collect()
 }

@@ -104,9 +104,9 @@ fn write_load(cluster: &Cluster, first: usize) -> Ledger {
     load.stop()
 }
 
-/// Outcome of one case.
+/// Reaction of a node to the damage of one case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum Reaction {
     /// The node did not start, and named the file.
     Stopped,
     /// The node served, and answered reads of the damage with an error, or ended when it read it.
@@ -139,7 +139,7 @@ fn damaged_file_at_one_node_is_detected_and_never_served() {
         figures.lost += verdict.lost.len() as u64;
         verdict.must_be_clean();
     }
-    for end in [Outcome::Stopped, Outcome::Refused, Outcome::Mended] {
+    for end in [Reaction::Stopped, Reaction::Refused, Reaction::Mended] {
         let names = outcomes.iter().filter(|(_, one)| *one == end).map(|(name, _)| *name);
         figures.add(&format!("{end:?}").to_lowercase(), names.collect::<Vec<_>>().join(","));
     }
@@ -164,7 +164,7 @@ fn damage_and_restart(
     harm: &DamageCase,
     total_ledger: &mut Ledger,
     round: usize,
-) -> Outcome {
+) -> Reaction {
     let data = cluster.setup_mut(victim).data.clone();
     let value = format!("marked-{round}-{}", "x".repeat(2_000));
     if harm.name == VALUE {
@@ -204,11 +204,11 @@ fn damage_and_restart(
     let outcome = match start_result {
         Err(refusal) => {
             must_name(&refusal, &file, harm);
-            Outcome::Stopped
+            Reaction::Stopped
         }
         Ok(()) => check_running(cluster, victim, &file, harm),
     };
-    if outcome != Outcome::Mended {
+    if outcome != Reaction::Mended {
         cluster.replace(victim);
     }
     outcome
@@ -234,7 +234,7 @@ pub(super) fn run_tool(args: &[&str]) -> (Option<i32>, String) {
 }
 
 /// Checks a victim that started: its rows must equal those of the others, or be errors.
-fn check_running(cluster: &mut Cluster, victim: usize, file: &Path, harm: &DamageCase) -> Outcome {
+fn check_running(cluster: &mut Cluster, victim: usize, file: &Path, harm: &DamageCase) -> Reaction {
     let wanted = cluster.group_status(cluster.master(), 1).expect("a master answers").applied;
     let mut rows = Err(String::new());
     wait_until("an end", || {
@@ -271,12 +271,12 @@ fn check_running(cluster: &mut Cluster, victim: usize, file: &Path, harm: &Damag
         // others.
         (Ok(_), Some(0)) => {
             cluster.start_node(victim);
-            Outcome::Mended
+            Reaction::Mended
         }
         (_, Some(DAMAGED)) => {
             let name = file.file_name().expect("a file has a name").to_string_lossy();
             assert!(said.contains(&*name), "{harm:?}: the file is not named: {said}");
-            Outcome::Refused
+            Reaction::Refused
         }
         (rows, code) => panic!("{harm:?}: found and forgotten: {rows:?}, {code:?}: {said}"),
     }
