@@ -84,7 +84,8 @@ pub(super) async fn run(
                             // The freed permit serves the next client; this one is refused.
                             shared.idle.end_idlest(shared.clock.unix_ms(), IDLE_MS_MIN);
                         }
-                        let refused = RefusedConnection { stream, role, limit: exceeded.limit() };
+                        let limit = exceeded.limit();
+                        let refused = RefusedConnection { stream, role, guard, limit };
                         let context = (state.shared.clone(), shutdown.clone());
                         refuse(refused, from.ip(), context, &refusals, &mut connections);
                     }
@@ -151,6 +152,7 @@ fn connections_max(setting: usize) -> usize {
 struct RefusedConnection {
     stream: TcpStream,
     role: ListenerRole,
+    guard: ExposureGuard,
     limit: usize,
 }
 
@@ -178,7 +180,7 @@ fn refuse(
 
 /// Answers a connection for which there is no place, inside TLS if the client begins it.
 async fn answer_refused(refused: RefusedConnection, shared: Arc<Shared>, shutdown: Shutdown) {
-    let RefusedConnection { stream, role, limit } = refused;
+    let RefusedConnection { stream, mut role, guard, limit } = refused;
     let detecting = secure::detect(stream, role.kind, &shared, shutdown.clone());
     let Some(Detected { mut stream, mut first, protocol }) = detecting.await else { return };
     if protocol == FirstBytes::Http {
@@ -188,8 +190,14 @@ async fn answer_refused(refused: RefusedConnection, shared: Arc<Shared>, shutdow
             }
         }
         if is_health_check(&first) {
+            // Requests may follow the health check, with the rights that a place would give.
+            if guard.is_closed(&shared.node) || is_node(&stream) {
+                role = ListenerRole::of_joining_node();
+            }
             // As at the operators' listener: nothing of clients is served here.
-            let role = ListenerRole { kind: ListenerKind::Operators, ..role };
+            role.kind = ListenerKind::Operators;
+            role.origin.protocol = "http";
+            role.origin.address = stream.peer_addr().ok().map(|peer| peer.ip());
             let connection = Connection { stream, first, role };
             native::serve(connection, shared, shutdown).await;
             return;
@@ -197,6 +205,11 @@ async fn answer_refused(refused: RefusedConnection, shared: Arc<Shared>, shutdow
     }
     let _ = stream.write_all(&refusal::too_many(protocol, limit)).await;
     let _ = stream.flush().await;
+}
+
+/// Returns true if the other side proved to be a node of this cluster.
+fn is_node(stream: &Stream) -> bool {
+    stream.identity().is_some_and(|identity| identity.purpose == Purpose::Node)
 }
 
 /// Returns true if the first line asks for `/live`, `/ready` or `/status`.
@@ -224,7 +237,7 @@ async fn detect_and_serve(
     let Some(Detected { stream, first, protocol }) = detecting.await else { return };
     if let Stream::Tls(_) = &stream {
         shutdown = shutdown.with_session_time(secure::session_time(&stream, shared));
-        if stream.identity().is_some_and(|identity| identity.purpose == Purpose::Node) {
+        if is_node(&stream) {
             role = ListenerRole::of_joining_node();
         }
     }

@@ -5,10 +5,12 @@ use super::test_server::TestServer;
 use super::tls_listeners::{SecureServer, TEST_TIMEOUT, all_listeners, ask, http, listeners};
 use crate::ServerSettings;
 use base::AccessCall;
+use base::limits::OPERATORS_MAX;
 use std::net::SocketAddr;
 use std::time::Instant;
 use tls::ListenerMode;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 const PASSWORD: &str = "correct horse: battery";
@@ -53,6 +55,34 @@ fn listener_beyond_loopback_serves_clients_only_while_access_is_on() {
     let end = server.runtime.block_on(reading);
     assert!(end.is_ok_and(|read| !matches!(read, Ok(1))), "the connection is still open");
     assert!(answer(b"PING\r\n").starts_with("-ERR not yet: "));
+}
+
+#[test]
+fn operators_listener_beyond_loopback_stays_closed_when_its_places_are_taken() {
+    let settings =
+        ServerSettings { admin_listen: Some(beyond_loopback()[0]), ..ServerSettings::default() };
+    let server = SecureServer::start(listeners(ListenerMode::Required), settings);
+    let client = server.client(None);
+    let members = b"GET /v1/cluster/members HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
+    let requests = [&http("/live")[..], members].concat();
+    let answered = server.runtime.block_on(async {
+        let mut taken = Vec::new();
+        for _ in 0..OPERATORS_MAX {
+            let connecting = TcpStream::connect(server.server.addresses[1]);
+            taken.push(connecting.await.expect("it listens"));
+        }
+        let mut stream = server.connect(&client, 1).await.expect("it speaks TLS");
+        stream.write_all(&requests).await.expect("it reads");
+        stream.flush().await.expect("it reads");
+        let mut answered = Vec::new();
+        // The end comes with an error if the server closes without a farewell.
+        let reading = stream.read_to_end(&mut answered);
+        let _ = timeout(TEST_TIMEOUT, reading).await.expect("the connection ends");
+        answered
+    });
+    let answered = text(&answered);
+    assert!(answered.starts_with("HTTP/1.1 200 "), "health checks are answered: {answered}");
+    assert!(answered.contains("HTTP/1.1 403 "), "nobody is an operator here: {answered}");
 }
 
 #[test]
