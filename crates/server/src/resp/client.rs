@@ -72,6 +72,9 @@ pub struct Client {
     pub transaction: Option<Transaction>,
     /// Keys that it watches, all in its bucket.
     pub watched: Vec<WatchedKey>,
+    /// Share of the memory budget of all connections, for the watched keys: a client may watch them
+    /// without a time limit.
+    pub watch_budget: BufferBudget,
     /// Client session of its retries, if it uses one.
     pub session: Option<SessionId>,
     /// Retry identity of the update that is being translated.
@@ -102,6 +105,7 @@ impl Client {
             read_level: ReadLevel::default(),
             transaction: None,
             watched: Vec::new(),
+            watch_budget: BufferBudget::default(),
             session: None,
             retry: None,
             replies: Replies::default(),
@@ -112,6 +116,11 @@ impl Client {
             listed_command: "",
             counts: ClientCounts::default(),
         }
+    }
+
+    /// Returns the memory of the watched keys in bytes.
+    pub fn watched_bytes(&self) -> usize {
+        self.watched.iter().map(|watched| size_of::<WatchedKey>() + watched.key.len()).sum()
     }
 
     /// Resets the state to that of a new connection; its id and its registration stay.

@@ -2,7 +2,7 @@
 
 use super::output::{Output, OutputPosition};
 use super::serve::RespConnection;
-use super::translate::MultiStep;
+use super::translate::{MultiStep, RespShape};
 use crate::Shared;
 use crate::buffer_budget::{BufferBudget, FREE_BYTES, overloaded, reply_bytes};
 use base::{Body, LogIndex, Reply, Result};
@@ -46,12 +46,13 @@ fn write_error(out: &mut Output, applied: Option<LogIndex>) {
 }
 
 impl RespConnection {
-    /// Counts a reply against the memory that all connections share, before it is encoded. If it
-    /// does not fit, writes an error in its place and returns false.
+    /// Counts a reply against the memory that all connections share, before it is encoded with this
+    /// shape. If it does not fit, writes an error in its place and returns false.
     #[inline]
-    pub(super) fn reserve_reply(&mut self, reply: &Result<Reply>) -> bool {
+    pub(super) fn reserve_reply(&mut self, reply: &Result<Reply>, shape: &RespShape) -> bool {
         let budget = (&mut self.answer_budget, &*self.shared);
-        let fits = reserve(&mut self.out, budget, reply_bytes(reply), update_index(reply));
+        let bytes = reply_bytes(reply) + shape.answer_bytes();
+        let fits = reserve(&mut self.out, budget, bytes, update_index(reply));
         if !fits {
             self.client.counts.errors += 1;
         }
@@ -89,6 +90,8 @@ impl RespConnection {
         &mut self,
         multi_step: MultiStep,
     ) -> std::result::Result<(), ()> {
+        // Many in one pipeline: others run in between.
+        tokio::task::yield_now().await;
         let is_sent_in_parts = matches!(multi_step, MultiStep::Values(_));
         let from = self.out.position();
         self.run_multi_step(multi_step).await?;

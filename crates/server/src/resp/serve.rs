@@ -321,7 +321,7 @@ impl RespConnection {
 
     #[inline]
     pub(super) fn write_reply(&mut self, shape: &RespShape, reply: Result<Reply>) {
-        if !self.reserve_reply(&reply) {
+        if !self.reserve_reply(&reply, shape) {
             return;
         }
         let answer = reply.map(|reply| {

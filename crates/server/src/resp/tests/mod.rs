@@ -13,4 +13,5 @@ mod random;
 mod runs;
 mod siblings;
 mod test_client;
+mod transactions;
 mod windows;

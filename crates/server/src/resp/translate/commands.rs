@@ -6,6 +6,9 @@ use super::{CommandContext, RespPlan, TranslateResult};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Args;
 
+/// Most names of one such command: a name of a few bytes asks for an answer of kilobytes.
+const NAMES_MAX: usize = 256;
+
 pub fn all(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
     let visible: Vec<_> = table::all().filter(|command| !command.is_hidden()).collect();
     ctx.out.array(visible.len());
@@ -28,10 +31,21 @@ fn find_by_name(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
+/// Refuses more names than one command may have.
+fn check_name_count(args: &Args<'_>) -> Result<(), RespRefusal> {
+    match args.len() - 2 <= NAMES_MAX {
+        true => Ok(()),
+        false => {
+            Err(RespRefusal::from_text(format!("ERR at most {NAMES_MAX} commands at a time")))
+        }
+    }
+}
+
 pub fn info(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
     if args.len() == 2 {
         return all(args, ctx);
     }
+    check_name_count(args)?;
     ctx.out.array(args.len() - 2);
     for at in 2..args.len() {
         match find_by_name(args.get(at)) {
@@ -86,6 +100,7 @@ pub fn list(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
 }
 
 pub fn docs(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
+    check_name_count(args)?;
     let selected: Vec<_> = match args.len() {
         2 => table::all().filter(|command| !command.is_hidden()).collect(),
         _ => (2..args.len()).filter_map(|at| find_by_name(args.get(at))).collect(),

@@ -38,7 +38,7 @@ pub use connection::{LoginCommand, REDIS_VERSION, greet};
 pub use keys::{Scan, scan_range};
 pub use recent::RecentCommand;
 pub use server::InfoSection;
-pub use shape::{RespShape, TransactionSlot};
+pub use shape::{RespShape, TransactionShape, TransactionSlot};
 pub use table::{Command, Flags};
 
 use super::client::Client;
@@ -270,12 +270,8 @@ pub fn step(
     ctx: &mut CommandContext<'_>,
 ) -> Result<(Update, RespShape), RespRefusal> {
     let command = find(args)?;
-    let refusal = || {
-        let name = command.full_name;
-        RespRefusal::from_text(format!("ERR '{name}' is not allowed in a transaction or sequence"))
-    };
     if !command.is_data() {
-        return Err(refusal());
+        return Err(not_a_step(command));
     }
     let outer = std::mem::replace(&mut ctx.is_step, true);
     let plan = (command.run)(args, ctx);
@@ -286,8 +282,13 @@ pub fn step(
         RespPlan::Answered
         | RespPlan::Call(..)
         | RespPlan::Directory(..)
-        | RespPlan::MultiStep(_) => Err(refusal()),
+        | RespPlan::MultiStep(_) => Err(not_a_step(command)),
     }
+}
+
+fn not_a_step(command: &Command) -> RespRefusal {
+    let name = command.full_name;
+    RespRefusal::from_text(format!("ERR '{name}' is not allowed in a transaction or sequence"))
 }
 
 #[cfg(test)]

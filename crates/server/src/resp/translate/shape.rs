@@ -2,10 +2,13 @@
 
 use super::CommandContext;
 use super::expiry::TimeUnit;
+use crate::buffer_budget::BufferBudget;
 use crate::resp::client::WatchedKey;
 use crate::resp::glob::{Glob, run_long_match};
 use base::{Body, BucketName, Entry, Error, Key, Outcome, Page, Reason, Row, SyncPolicy, Value};
 use bytes::Bytes;
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Form of the answer to a command, with what is needed to encode it.
@@ -55,12 +58,7 @@ pub enum RespShape {
     /// The answers of the steps, in an array.
     Steps(Box<[RespShape]>),
     /// The answers of a transaction. The steps of its watched keys precede them.
-    Exec {
-        /// Number of steps that only check watched keys.
-        watched: usize,
-        /// One slot per command.
-        slots: Box<[TransactionSlot]>,
-    },
+    Exec(Arc<TransactionShape>),
     /// `OK`; the connection uses this bucket from now on.
     BucketSelected(BucketName),
     /// Buckets, each with its name and properties.
@@ -75,6 +73,19 @@ pub enum RespShape {
     RemovedContext,
     /// The given text if the bucket syncs every write, else an error.
     SyncStatus(&'static str),
+}
+
+/// Form of a transaction's answers.
+#[derive(Debug, Default)]
+pub struct TransactionShape {
+    /// Number of steps that only check watched keys.
+    pub watched: usize,
+    /// One slot per command.
+    pub slots: Vec<TransactionSlot>,
+    /// Bytes of the answers among the slots.
+    pub answer_bytes: usize,
+    /// Share of the memory budget of all connections, for these answers.
+    pub budget: BufferBudget,
 }
 
 /// Command of a transaction.
@@ -106,7 +117,33 @@ const ROW_OVERHEAD_BYTES: usize = 32;
 /// The longest string that Redis calls `embstr`.
 const EMBEDDED_BYTES_MAX: usize = 44;
 
+impl TransactionShape {
+    /// Writes the answers, with these outcomes of the steps.
+    pub fn encode(
+        &self,
+        steps: &mut dyn Iterator<Item = Result<Outcome, Error>>,
+        ctx: &mut CommandContext<'_>,
+    ) {
+        ctx.out.array(self.slots.len());
+        for slot in &self.slots {
+            match slot {
+                TransactionSlot::Step(shape) => shape.encode_step(steps.next(), ctx),
+                TransactionSlot::Answer(frames) => ctx.out.raw(frames),
+            }
+        }
+    }
+}
+
 impl RespShape {
+    /// Returns the bytes of the answer that are not those of the reply.
+    #[inline]
+    pub fn answer_bytes(&self) -> usize {
+        match self {
+            RespShape::Exec(transaction) => transaction.answer_bytes,
+            _ => 0,
+        }
+    }
+
     /// Writes the node's reply.
     #[inline]
     pub fn encode(&self, answer: Result<Body, Error>, ctx: &mut CommandContext<'_>) {
@@ -118,7 +155,7 @@ impl RespShape {
             (RespShape::AllOrNone, Err(error)) if error.reason == Reason::AssertionFailed => {
                 ctx.out.integer(0);
             }
-            (RespShape::Exec { .. }, Err(error)) if error.reason == Reason::Changed => {
+            (RespShape::Exec(_), Err(error)) if error.reason == Reason::Changed => {
                 ctx.out.null_array();
             }
             (RespShape::RemovedContext, Err(error)) if error.reason == Reason::NotFound => {
@@ -215,8 +252,8 @@ impl RespShape {
                 let mut steps = steps.into_iter();
                 shapes.iter().for_each(|shape| shape.encode_step(steps.next(), ctx));
             }
-            (RespShape::Exec { watched, .. }, Outcome::Steps(steps)) => {
-                self.encode_slots(&mut steps.into_iter().skip(*watched), ctx);
+            (RespShape::Exec(transaction), Outcome::Steps(steps)) => {
+                transaction.encode(&mut steps.into_iter().skip(transaction.watched), ctx);
             }
             _ => unexpected(ctx),
         }
@@ -226,26 +263,6 @@ impl RespShape {
         match step {
             Some(step) => self.encode(step.map(Body::Updated), ctx),
             None => unexpected(ctx),
-        }
-    }
-
-    /// Writes the answers of a transaction in which no command needs the node.
-    pub fn encode_without_steps(&self, ctx: &mut CommandContext<'_>) {
-        self.encode_slots(&mut std::iter::empty(), ctx);
-    }
-
-    fn encode_slots(
-        &self,
-        steps: &mut dyn Iterator<Item = Result<Outcome, Error>>,
-        ctx: &mut CommandContext<'_>,
-    ) {
-        let RespShape::Exec { slots, .. } = self else { return unexpected(ctx) };
-        ctx.out.array(slots.len());
-        for slot in slots {
-            match slot {
-                TransactionSlot::Step(shape) => shape.encode_step(steps.next(), ctx),
-                TransactionSlot::Answer(frames) => ctx.out.raw(frames),
-            }
         }
     }
 
@@ -366,9 +383,11 @@ fn write_keys(glob: &Glob, page: &Page, ctx: &mut CommandContext<'_>) {
 }
 
 fn watch(keys: &[Key], rows: &[Option<Row>], ctx: &mut CommandContext<'_>) {
+    let watched = ctx.client.watched.iter().map(|watched| watched.key.clone());
+    let mut known: HashSet<Key> = watched.collect();
     for (key, row) in keys.iter().zip(rows) {
         // A key that is watched twice keeps its first version.
-        if !ctx.client.watched.iter().any(|watched| watched.key == *key) {
+        if known.insert(key.clone()) {
             let version = row.as_ref().map(|row| row.version);
             ctx.client.watched.push(WatchedKey { key: key.clone(), version });
         }

@@ -245,7 +245,7 @@ const COMMAND: &[Command] = &[
 ];
 
 const CONFIG: &[Command] = &[
-    command("config|get", -3, ALWAYS | ADMIN, NO_KEY, configuration::get),
+    command("config|get", -3, ALWAYS | ADMIN | NO_MULTI, NO_KEY, configuration::get),
     command("config|set", -4, ALWAYS | ADMIN, NO_KEY, configuration::set),
     command("config|resetstat", 2, ALWAYS | ADMIN | NO_MULTI, NO_KEY, configuration::resetstat),
     command("config|rewrite", 2, ALWAYS | ADMIN, NO_KEY, configuration::rewrite),

@@ -5,8 +5,8 @@
 //! is queued, and its arguments are parsed when it runs.
 
 use super::{
-    Command, CommandContext, Flags, RespPlan, RespShape, TransactionSlot, TranslateResult, find,
-    step, update,
+    Command, CommandContext, Flags, RespPlan, RespShape, TransactionShape, TransactionSlot,
+    TranslateResult, find, not_a_step, step, update,
 };
 use crate::resp::client::{Transaction, WatchedKey};
 use crate::resp::errors::RespRefusal;
@@ -15,6 +15,7 @@ use crate::resp::output::Output;
 use base::limits::{FRAME_BYTES_MAX, SEQUENCE_STEPS_MAX};
 use base::request::{ReadLevel, SequenceMode};
 use base::{Call, Read, Update};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub fn multi(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
@@ -61,6 +62,7 @@ pub fn queue(command: &Command, args: &Args<'_>, ctx: &mut CommandContext<'_>) -
 fn end_transaction(ctx: &mut CommandContext<'_>) -> (Option<Transaction>, Vec<WatchedKey>) {
     ctx.client.info.queued.store(-1, Relaxed);
     ctx.client.info.watched.store(0, Relaxed);
+    ctx.client.watch_budget.release();
     (ctx.client.transaction.take(), std::mem::take(&mut ctx.client.watched))
 }
 
@@ -86,15 +88,29 @@ pub fn exec(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
     }
     let unchanged = |WatchedKey { key, version }| Update::AssertVersion { key, version };
     let mut steps: Vec<Update> = watched.into_iter().map(unchanged).collect();
-    let watched = steps.len();
-    let slots: Vec<TransactionSlot> =
-        transaction.queue.iter().map(|queued| slot(queued, &mut steps, ctx)).collect();
-    let shape = RespShape::Exec { watched, slots: slots.into() };
+    let mut shape = TransactionShape { watched: steps.len(), ..TransactionShape::default() };
+    for queued in &transaction.queue {
+        let slot = slot(queued, &mut steps, ctx);
+        if let TransactionSlot::Answer(answer) = &slot {
+            shape.answer_bytes += answer.len();
+        }
+        shape.slots.push(slot);
+        // Before all are written: commands of a few bytes may have answers of many.
+        if shape.answer_bytes > FRAME_BYTES_MAX
+            || !shape.budget.try_reserve(shape.answer_bytes, ctx.shared)
+        {
+            return Err(RespRefusal::new(
+                "OVERLOADED the answers of the transaction's commands are too large \
+                 (buffer_bytes_max): the transaction is discarded; queue less, or try again later",
+            ));
+        }
+    }
     if steps.is_empty() {
-        shape.encode_without_steps(ctx);
+        shape.encode(&mut std::iter::empty(), ctx);
         return Ok(RespPlan::Answered);
     }
-    update(Update::Sequence { steps, mode: SequenceMode::EachAlone }, shape)
+    let update_steps = Update::Sequence { steps, mode: SequenceMode::EachAlone };
+    update(update_steps, RespShape::Exec(Arc::new(shape)))
 }
 
 /// Translates a queued command: into a step and the form of its answer, or into an answer without a
@@ -113,7 +129,10 @@ fn slot(
             return Ok(Some(shape));
         }
         // Any other command that may be queued is answered at once.
-        (command.run)(&args, ctx).map(|_| None)
+        match (command.run)(&args, ctx)? {
+            RespPlan::Answered => Ok(None),
+            _ => Err(not_a_step(command)),
+        }
     });
     let shape = shape.unwrap_or_else(|refusal| {
         ctx.refuse(&refusal);
@@ -134,6 +153,13 @@ pub fn watch(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
             "ERR a connection watches at most {WATCHED_MAX} keys"
         )));
     }
+    let bytes = keys.iter().map(|key| size_of::<WatchedKey>() + key.len()).sum::<usize>();
+    if !ctx.client.watch_budget.try_reserve(ctx.client.watched_bytes() + bytes, ctx.shared) {
+        return Err(RespRefusal::new(
+            "OVERLOADED too many long keys are watched (buffer_bytes_max): watch less, or try \
+             again later",
+        ));
+    }
     let read = Read::MultiGet(keys.clone());
     Ok(RespPlan::Call(Call::Read(read, ReadLevel::Consistent), RespShape::Watch(keys.into())))
 }
@@ -142,7 +168,8 @@ pub fn watch(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
 const WATCHED_MAX: usize = 1_024;
 
 pub fn unwatch(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
-    ctx.client.watched.clear();
+    ctx.client.watched = Vec::new();
+    ctx.client.watch_budget.release();
     ctx.client.info.watched.store(0, Relaxed);
     ctx.out.ok();
     Ok(RespPlan::Answered)
