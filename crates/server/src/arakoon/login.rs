@@ -14,9 +14,10 @@ pub(super) fn principal(shared: &Shared, role: ListenerRole, stream: &Stream) ->
     let of_listener = || {
         let name = shared.settings.arakoon_user.as_deref();
         let name = name.filter(|_| role.kind == ListenerKind::Arakoon)?;
-        shared.logins.by_name(&shared.node, name).ok()
+        shared.logins.by_name(&shared.node, role.origin.address, name).ok()
     };
-    let login = match shared.logins.by_certificate(&shared.node, stream.identity()) {
+    let (caller, identity) = ((role.origin.address, &role.principal()), stream.identity());
+    let login = match shared.logins.record_by_certificate(&shared.node, caller, identity) {
         Ok(Some(login)) => Some(login),
         Ok(None) => of_listener(),
         // The certificate's user is disabled: it does not become the listener's.

@@ -11,7 +11,7 @@ mod remembered;
 mod verifier;
 
 use base::access::{ApiToken, Login, Password, PasswordHash, check_user_name};
-use base::{ClusterSecret, DerivedKey, Error, Reason, Result};
+use base::{ClusterSecret, DerivedKey, Error, Principal, Reason, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use failures::Failures;
@@ -124,14 +124,35 @@ impl Logins {
         }
     }
 
-    /// Logs in a user that the listener names.
-    pub fn by_name(&self, node: &Node, name: &str) -> Result<Arc<Login>> {
+    /// Does the same for a request from this address, or for a connection, and records the login if
+    /// the caller was not that user before.
+    pub fn record_by_certificate(
+        &self,
+        node: &Node,
+        (from, before): (Option<IpAddr>, &Principal),
+        identity: Option<&CertifiedName>,
+    ) -> Result<Option<Arc<Login>>> {
+        let login = self.by_certificate(node, identity).transpose();
+        if let (Some(login), Some(identity)) = (&login, identity) {
+            let is_known = match (login, before) {
+                (Ok(login), Principal::User(known, _)) => login == known,
+                _ => false,
+            };
+            if !is_known {
+                node.record_login(identity.name.as_bytes(), from, login);
+            }
+        }
+        login.transpose()
+    }
+
+    /// Logs in a user that the listener names, for a connection from this address.
+    pub fn by_name(&self, node: &Node, from: Option<IpAddr>, name: &str) -> Result<Arc<Login>> {
         let account = node.user_account(name).filter(|account| account.is_enabled);
         let account = account.ok_or_else(wrong_credentials);
         let login = account.map(|account| {
             Arc::new(Login { user: name.into(), since: account.since, token: None })
         });
-        node.record_login(name.as_bytes(), None, &login);
+        node.record_login(name.as_bytes(), from, &login);
         login
     }
 

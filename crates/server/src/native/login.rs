@@ -68,7 +68,9 @@ impl NativeConnection {
                 Principal::User(login, self.role.rights())
             }
             None if node.is_access_on() && admission != Admission::Open => {
-                match self.shared.logins.by_certificate(node, self.stream.identity())? {
+                let caller = (self.role.origin.address, self.flow.principal());
+                let identity = self.stream.identity();
+                match self.shared.logins.record_by_certificate(node, caller, identity)? {
                     Some(login) => Principal::User(login, self.role.rights()),
                     None => self.role.principal(),
                 }

@@ -22,7 +22,8 @@ impl RespConnection {
 
     fn log_in_by_certificate(&mut self) -> bool {
         let (logins, identity) = (&self.shared.logins, self.stream.identity());
-        match logins.by_certificate(&self.shared.node, identity) {
+        let caller = (Some(self.client.info.address.ip()), &self.client.principal);
+        match logins.record_by_certificate(&self.shared.node, caller, identity) {
             Ok(Some(login)) => {
                 self.set_login(login);
                 true

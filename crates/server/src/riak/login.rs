@@ -31,7 +31,9 @@ impl RiakConnection {
             }
             None if request.path == PING => self.role.principal(),
             None => {
-                let login = self.shared.logins.by_certificate(node, self.stream.identity());
+                let caller = (self.role.origin.address, self.flow.principal());
+                let identity = self.stream.identity();
+                let login = self.shared.logins.record_by_certificate(node, caller, identity);
                 match login.map_err(|error| errors::answer(&error))? {
                     Some(login) => Principal::User(login, self.role.rights()),
                     None => {

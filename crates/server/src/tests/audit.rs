@@ -118,7 +118,9 @@ fn arakoon_client_is_recorded_as_the_listeners_user() {
     server.turn_access_on("ada", PASSWORD, "read:cluster");
     let begin = lines(&server, 0).len();
     assert!(ask(set).contains("forbidden"));
-    let facts: Vec<_> = lines(&server, begin).iter().map(fact).collect();
+    let found = lines(&server, begin);
+    let facts: Vec<_> = found.iter().map(fact).collect();
     let expected = [["ada", "-", "login", "done"], ["ada", "arakoon", "set", "denied"]];
     assert_eq!(facts, expected.map(|fact| fact.map(String::from)));
+    assert!(found.iter().all(|line| line["address"] == "127.0.0.1"), "{found:?}");
 }

@@ -80,6 +80,28 @@ fn certificate_of_a_user_is_its_login_in_every_protocol() {
 }
 
 #[test]
+fn login_by_certificate_is_recorded_with_its_address_in_every_protocol() {
+    let arakoon = [ARAKOON_HELLO, ARAKOON_EXISTS].concat();
+    let cases: [(usize, &[u8]); 4] =
+        [(0, b"GET k\r\n"), (0, &http(KEY)), (3, &http("/buckets/b/props")), (2, &arakoon)];
+    for (listener, request) in cases {
+        let server = server(all_listeners());
+        let alice = server.client(Some((Purpose::Client, "alice")));
+        for (is_enabled, outcome) in [(true, "done"), (false, "denied")] {
+            set(&server, is_enabled, true);
+            server.exchange(&alice, listener, request);
+            let log = server.server.audit_log();
+            let is_login = |line: &&str| line.contains("\"operation\":\"login\"");
+            let line = log.lines().rfind(is_login).unwrap_or("no login");
+            let outcome = format!("\"outcome\":\"{outcome}\"");
+            for part in ["\"who\":\"alice\"", "\"address\":\"127.0.0.1\"", &outcome] {
+                assert!(line.contains(part), "{}: no {part} in {line}", text(request));
+            }
+        }
+    }
+}
+
+#[test]
 fn arakoon_user_serves_clients_whose_certificate_logs_nobody_in() {
     let settings = ServerSettings { arakoon_user: Some("alice".into()), ..all_listeners() };
     let server = server(settings);
