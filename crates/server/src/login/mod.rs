@@ -2,11 +2,13 @@
 //!
 //! Promises: a wrong name costs what a wrong password costs; at most half of the threads' number of
 //! passwords are verified at a time, off the threads that serve requests, and a bounded number
-//! waits; an address guesses a user's password a bounded number of times a minute.
+//! waits, of which one address has half; an address guesses a user's password a bounded number of
+//! times a minute.
 //! Never: keeps a password, or tells whether a user exists.
 //! Read next: `verifier.rs`, `failures.rs`, `remembered.rs`.
 
 mod failures;
+mod places;
 mod remembered;
 mod verifier;
 
@@ -86,7 +88,7 @@ impl Logins {
         self.failures.check((from, guess), now)?;
         self.failures.count((from, guess), now);
         let hash = known.as_ref().map(|(_, hash)| hash.clone());
-        let verified = self.verifier.verify(hash, password).await;
+        let verified = self.verifier.verify(from, hash, password).await;
         if !matches!(verified, Ok(false)) {
             self.failures.take_back((from, guess));
         }

@@ -1,10 +1,12 @@
 //! Verification of passwords by argon2id: a bounded number at a time, on threads of their own.
 
+use super::places::{Places, overloaded};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use base::access::{Password, PasswordHash};
-use base::{Error, Reason, Result};
+use base::Result;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::runtime::Handle;
@@ -12,7 +14,9 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// Most verifications that wait for a turn; one more is refused as `overloaded`.
-const WAITING_MAX: usize = 64;
+const WAITING_MAX: usize = 128;
+/// Most verifications of one address beyond this machine, with those that wait for a turn.
+const PER_ADDRESS_MAX: usize = WAITING_MAX / 2;
 /// Memory of one verification in KiB, passes over it, and lanes, as in [`PasswordHash::PREFIX`].
 const COSTS: (u32, u32, u32) = (19 * 1024, 2, 1);
 
@@ -21,7 +25,7 @@ pub struct Verifier {
     /// Turns: half of the runtime's threads.
     turns: Arc<Semaphore>,
     /// Places of those that have a turn, and of those that wait for one.
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     verifications: AtomicU64,
 }
 
@@ -31,13 +35,19 @@ impl Verifier {
         let turns = (threads / 2).max(1);
         Verifier {
             turns: Arc::new(Semaphore::new(turns)),
-            places: Arc::new(Semaphore::new(turns + WAITING_MAX)),
+            places: Arc::new(Places::new(turns + WAITING_MAX, PER_ADDRESS_MAX)),
             verifications: AtomicU64::new(0),
         }
     }
 
-    /// Returns true if the password has this hash. `None`: it has none, and costs the same.
-    pub async fn verify(&self, hash: Option<PasswordHash>, password: &Password) -> Result<bool> {
+    /// Returns true if the password, which comes from this address, has this hash. `None`: it has
+    /// none, and costs the same.
+    pub async fn verify(
+        &self,
+        from: IpAddr,
+        hash: Option<PasswordHash>,
+        password: &Password,
+    ) -> Result<bool> {
         self.verifications.fetch_add(1, Relaxed);
         let (salt, expected) = match &hash {
             Some(hash) => {
@@ -46,7 +56,7 @@ impl Verifier {
             }
             None => ([0; PasswordHash::SALT_BYTES], [0; PasswordHash::HASH_BYTES]),
         };
-        let found = self.run(password, salt).await?;
+        let found = self.run(Some(from), password, salt).await?;
         let differs =
             found.iter().zip(&expected).fold(0, |differs, (one, two)| differs | one ^ two);
         Ok(std::hint::black_box(differs) == 0 && hash.is_some())
@@ -55,19 +65,18 @@ impl Verifier {
     /// Hashes a password with a new salt.
     pub async fn hash(&self, password: &Password) -> Result<PasswordHash> {
         let salt: [u8; PasswordHash::SALT_BYTES] = rand::random();
-        let hash = self.run(password, salt).await?;
+        let hash = self.run(None, password, salt).await?;
         let (salt, hash) = (STANDARD_NO_PAD.encode(salt), STANDARD_NO_PAD.encode(hash));
         PasswordHash::parse(&format!("{}{salt}${hash}", PasswordHash::PREFIX))
     }
 
     async fn run(
         &self,
+        from: Option<IpAddr>,
         password: &Password,
         salt: [u8; PasswordHash::SALT_BYTES],
     ) -> Result<[u8; PasswordHash::HASH_BYTES]> {
-        let overloaded =
-            || Error::new(Reason::Overloaded, "too many logins are in progress: try again later");
-        let place = self.places.clone().try_acquire_owned().map_err(|_| overloaded())?;
+        let place = self.places.acquire(from)?;
         let turn = self.turns.clone().acquire_owned().await.map_err(|_| overloaded())?;
         let password = Password::new(password.bytes())?;
         // Whoever leaves in between does not make room before the work is done.
@@ -102,6 +111,9 @@ fn decode<const BYTES: usize>(text: &str) -> [u8; BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Reason;
+
+    const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     #[tokio::test]
     async fn password_verifies_only_against_its_own_hash_and_unknown_users_cost_the_same() {
@@ -111,10 +123,10 @@ mod tests {
         let hash = verifier.hash(&right).await.expect("a hash");
         let again = verifier.hash(&right).await.expect("a hash");
         assert_ne!(hash, again, "each has a salt of its own");
-        assert_eq!(verifier.verify(Some(hash.clone()), &right).await, Ok(true));
-        assert_eq!(verifier.verify(Some(hash), &wrong).await, Ok(false));
+        assert_eq!(verifier.verify(FROM, Some(hash.clone()), &right).await, Ok(true));
+        assert_eq!(verifier.verify(FROM, Some(hash), &wrong).await, Ok(false));
         assert_eq!(verifier.verifications(), 2);
-        assert_eq!(verifier.verify(None, &right).await, Ok(false));
+        assert_eq!(verifier.verify(FROM, None, &right).await, Ok(false));
         assert_eq!(verifier.verifications(), 3, "it is verified, too");
     }
 
@@ -130,10 +142,10 @@ mod tests {
     async fn verification_beyond_those_that_may_wait_is_refused_as_overloaded() {
         let verifier = Verifier::new();
         let password = Password::new(b"x").expect("one");
-        let all = verifier.places.clone().acquire_many_owned(1 + WAITING_MAX as u32).await;
-        let refused = verifier.verify(None, &password).await.map_err(|error| error.reason);
+        let all: Vec<_> = (0..=WAITING_MAX).map(|_| verifier.places.acquire(Some(FROM))).collect();
+        let refused = verifier.verify(FROM, None, &password).await.map_err(|error| error.reason);
         assert_eq!(refused, Err(Reason::Overloaded));
         drop(all);
-        assert_eq!(verifier.verify(None, &password).await, Ok(false));
+        assert_eq!(verifier.verify(FROM, None, &password).await, Ok(false));
     }
 }
