@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// Name of the audit log's folder in the data directory.
 const FOLDER: &str = "audit";
 
+/// Name of whoever presents a join token.
+const TOKEN_HOLDER: &str = "(join token)";
+
 /// See the head of this file.
 pub(crate) struct ActRecorder {
     pub trail: AuditTrail,
@@ -70,7 +73,7 @@ impl ActRecorder {
         let mut record = self.record_of(principal, request);
         record.target = call.audit_target();
         if let DirectoryCall::Cluster(ClusterCall::WithToken { .. }) = call {
-            record.who = "(join token)".into();
+            record.who = TOKEN_HOLDER.into();
         }
         Some(RecordedRequest { record, class })
     }
@@ -173,14 +176,32 @@ impl ActRecorder {
         if decided.is_ok() && (verb == Some(Verb::Watch) || act == Operate::ChangeAccess) {
             return Ok(());
         }
+        self.record_act(self.record_by(principal), act, decided)
+    }
+
+    /// Does the same for an act of a caller with a join token, which was checked.
+    pub(crate) fn on_act_with_token(
+        &self,
+        caller: &Principal,
+        act: Operate,
+        checked: Result<()>,
+    ) -> Result<()> {
+        if self.trail.is_off() {
+            return checked;
+        }
+        let by = AuditRecord { who: TOKEN_HOLDER.into(), ..self.record_by(caller) };
+        self.record_act(by, act, checked)
+    }
+
+    fn record_act(&self, by: AuditRecord, act: Operate, decided: Result<()>) -> Result<()> {
         let (operation, scope) = (act.operation_name(), "cluster".into());
-        let record = AuditRecord { operation, scope, ..self.record_by(principal) };
+        let record = AuditRecord { operation, scope, ..by };
         if let Err(error) = decided {
             let record = AuditRecord { outcome: AuditOutcome::Denied(error.reason), ..record };
             self.trail.record_bounded(FloodKind::Refusal, record);
             return Err(error);
         }
-        if verb == Some(Verb::Secure) {
+        if act.needs().verb() == Some(Verb::Secure) {
             self.trail.check()?;
         }
         self.trail.record(AuditRecord { outcome: AuditOutcome::Allowed, ..record });

@@ -72,6 +72,7 @@ pub use usage::{
 };
 
 use base::error::shutting_down;
+use base::rights::Operate;
 use base::{
     BucketName, Call, ClusterCall, DirectoryCall, Error, GroupId, JoinToken, LogIndex, Principal,
     Read, Reason, Reply, Request, Result, RingDescription, TokenDigest,
@@ -219,18 +220,22 @@ impl Node {
     }
 
     /// Returns an entry of a group's log that this node knows to be decided, for a member that lost
-    /// it; needs no quorum. `token`: the join token of a caller who is no operator.
+    /// it; needs no quorum. `token`: the join token of a caller who is no operator, who is recorded.
     ///
     /// Errors: `StaleReplica` (this node does not know it, or has it in its store only),
     /// `Forbidden`.
     pub async fn decided_value(
         &self,
+        caller: &Principal,
         group: GroupId,
         index: LogIndex,
         token: Option<TokenDigest>,
     ) -> Result<Bytes> {
         if let Some(digest) = &token {
-            self.router.directory.check_join_token(digest)?;
+            let checked = self.router.directory.check_join_token(digest);
+            let act = Operate::ReadLogEntry;
+            self.router.recorder.on_act_with_token(caller, act, checked)?;
+            self.confirm_act(act).await?;
         }
         let group = self.router.locator.groups.find(group)?;
         let read = move || group.decided_entry(index);

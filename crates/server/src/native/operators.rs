@@ -62,7 +62,7 @@ pub async fn answer(shared: &Arc<Shared>, principal: &Principal, call: OperatorC
             Err(error) => errors::answer(&error),
         },
         OperatorCall::DecidedValue(group, index, token_digest) => {
-            match shared.node.decided_value(group, index, token_digest).await {
+            match shared.node.decided_value(principal, group, index, token_digest).await {
                 Ok(value) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Value(value)),
                 Err(error) => errors::answer(&error),
             }

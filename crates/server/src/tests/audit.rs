@@ -124,3 +124,25 @@ fn arakoon_client_is_recorded_as_the_listeners_user() {
     assert_eq!(facts, expected.map(|fact| fact.map(String::from)));
     assert!(found.iter().all(|line| line["address"] == "127.0.0.1"), "{found:?}");
 }
+
+#[test]
+fn log_entry_read_with_a_join_token_is_recorded() {
+    let server = TestServer::build();
+    server.turn_access_on("ada", PASSWORD, "secure:cluster");
+    let begin = lines(&server, 0).len();
+    let read = |token: &str| {
+        let headers = format!("authorization: Bearer {token}\r\n");
+        http(&server, "GET /v1/cluster/groups/0/values/1", &headers, "")
+    };
+    let refused = read(base::JoinToken::from_secret([3; 20]).text());
+    assert!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
+    let created = http(&server, "POST /v1/cluster/tokens", &basic("ada", PASSWORD), "");
+    let created = created.split("\r\n\r\n").nth(1).unwrap_or_default();
+    let created: Value = serde_json::from_str(created).expect("JSON");
+    let answer = read(created["token"].as_str().expect("a token"));
+    assert!(!answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    let found = lines(&server, begin);
+    let reads = found.iter().map(fact).filter(|fact| fact[2] == "read_log_entry");
+    let expected = ["denied", "allowed"].map(|it| ["(join token)", "http", "read_log_entry", it]);
+    assert_eq!(reads.collect::<Vec<_>>(), expected.map(|fact| fact.map(String::from)));
+}
