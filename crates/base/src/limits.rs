@@ -12,8 +12,8 @@ pub const OPERATORS_MAX: usize = 256;
 /// Places of `connections_max` (at most an eighth of them) that clients beyond this machine leave
 /// to clients on it.
 pub const LOOPBACK_PLACES_MAX: usize = 16;
-/// Most sessions, buckets and types that the clients at one address (IPv6: in one /64 network)
-/// beyond this machine create through one node in an hour; one more is refused.
+/// Most sessions, buckets, types and changes of buckets that the clients at one address (IPv6: in
+/// one /64 network) beyond this machine make through one node in an hour; one more is refused.
 pub const CREATIONS_PER_ADDRESS_MAX: usize = 20_000;
 /// Longest pattern of a command of Redis'.
 pub const PATTERN_BYTES_MAX: usize = 1_024;

@@ -1,5 +1,5 @@
-//! Quota of what lasts beyond a connection: sessions, buckets and types that the clients at one
-//! address create in an hour.
+//! Quota of what lasts beyond a connection: sessions, buckets, types and changes of buckets that
+//! the clients at one address make in an hour.
 //!
 //! A cluster has room for a limited number of each, and one client must not take all. Clients on
 //! this machine are exempt, as they are from the limit of connections.
@@ -28,11 +28,18 @@ struct Creations {
 
 /// Returns true if the call creates what lasts beyond its connection.
 pub fn is_creation(call: &Call) -> bool {
-    matches!(
-        call,
-        Call::Session(SessionCall::Open)
-            | Call::Directory(DirectoryCall::CreateBucket(_) | DirectoryCall::CreateType(_))
-    )
+    match call {
+        Call::Session(SessionCall::Open) => true,
+        Call::Directory(call) => matches!(
+            call,
+            DirectoryCall::CreateBucket(_)
+                | DirectoryCall::PlaceBucket { .. }
+                | DirectoryCall::CreateType(_)
+                // An available bucket gets a row by its first change.
+                | DirectoryCall::AlterBucket(_)
+        ),
+        _ => false,
+    }
 }
 
 impl CreationQuota {
@@ -63,8 +70,8 @@ impl CreationQuota {
                 Reason::TooMany,
                 format!(
                     "clients at {address} have created {CREATIONS_PER_ADDRESS_MAX} sessions and \
-                     buckets within an hour: nothing was done; keep sessions open and use them \
-                     again"
+                     buckets, or changed properties of buckets, within an hour: nothing was done; \
+                     keep sessions open and use them again"
                 ),
             ));
         }
@@ -112,10 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn sessions_buckets_and_types_are_creations_and_nothing_else_is() {
+    fn sessions_buckets_types_and_changes_of_buckets_are_creations_and_nothing_else_is() {
         assert!(is_creation(&Call::Session(SessionCall::Open)));
         assert!(is_creation(&Call::Directory(DirectoryCall::CreateBucket(Vec::new()))));
         assert!(is_creation(&Call::Directory(DirectoryCall::CreateType(Vec::new()))));
+        assert!(is_creation(&Call::Directory(DirectoryCall::AlterBucket(Vec::new()))));
+        let place = base::BucketPlace::Replicas(3);
+        let placed = DirectoryCall::PlaceBucket { changes: Vec::new(), place };
+        assert!(is_creation(&Call::Directory(placed)));
         assert!(!is_creation(&Call::Directory(DirectoryCall::DescribeBucket)));
     }
 }

@@ -264,6 +264,7 @@ impl RiakConnection {
     async fn submit(&mut self, request: Request) -> Result<Reply, Error> {
         self.operation = frame::operation(&request.call);
         self.target = Some(SlowTarget::of(&request));
+        self.shared.count_creation(&request.call, &self.stream)?;
         match self.shared.node.submit(&mut self.flow, request) {
             SubmitResult::Ready(result) => result,
             SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => {
