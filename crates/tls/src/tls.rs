@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use std::fmt;
 use std::future::Future;
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -43,6 +43,8 @@ pub struct Tls {
     generation: watch::Sender<u64>,
     /// Reason why the last reload failed. `None`: it did not.
     failure: Mutex<Option<String>>,
+    /// Held during a reload: one that read older files must not replace what a later one read.
+    reloading: Mutex<()>,
 }
 
 impl fmt::Debug for Tls {
@@ -62,12 +64,14 @@ impl Tls {
             configuration: RwLock::new(Arc::new(configuration)),
             generation: watch::Sender::new(0),
             failure: Mutex::default(),
+            reloading: Mutex::default(),
         })
     }
 
     /// Reads the files again. Returns true if they have changed and are in force for new
     /// connections. After an error the former ones stay in force, and a warning says so.
     pub fn reload(&self) -> Result<bool> {
+        let _reloading = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.current();
         let result = Sources::read(&self.settings).and_then(|sources| {
             if sources == current.sources {

@@ -6,6 +6,7 @@ use crate::settings::{CertificateDemand, ListenerMode, PeerMode, TlsSettings};
 use crate::{Purpose, Tls};
 use base::AlarmCode;
 use bytes::BytesMut;
+use std::sync::Barrier;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
 
@@ -31,6 +32,26 @@ fn reload_takes_effect_when_files_changed_and_bad_files_change_nothing() {
     files.write_own("n1", &[]);
     assert_eq!((tls.reload(), *generation.borrow_and_update()), (Ok(true), 2));
     assert_eq!(tls.warnings(unix_s(SystemTime::now())), []);
+}
+
+#[test]
+fn of_reloads_at_the_same_time_one_takes_effect() {
+    let files = TestFiles::new();
+    let tls = files.open(files.settings());
+    let generation = tls.watch_generation();
+    for round in 1..=10 {
+        files.write_own("n1", &[]);
+        let start = Barrier::new(8);
+        let reload = || {
+            start.wait();
+            tls.reload().expect("the files are good")
+        };
+        let changes = std::thread::scope(|scope| {
+            let reloads: Vec<_> = (0..8).map(|_| scope.spawn(reload)).collect();
+            reloads.into_iter().filter_map(|it| it.join().ok()).filter(|it| *it).count()
+        });
+        assert_eq!((changes, *generation.borrow()), (1, round));
+    }
 }
 
 #[test]
