@@ -5,7 +5,7 @@
 //! | level | program | what it adds |
 //! |---|---|---|
 //! | 1 | builds before 0.1.0 | |
-//! | 2 | 0.1.0 | counted buckets; packed values in the trees; users and roles; levels; quotas |
+//! | 2 | 0.1.0 | counted and audited buckets; packed values; users, roles, quotas; levels |
 //!
 //! Every program knows a range of levels. The row `n/level` of the directory holds the level that
 //! is in force; a node writes and sends nothing above it. So programs that know the level in force
@@ -26,6 +26,8 @@ impl FeatureLevel {
     pub const FIRST: FeatureLevel = FeatureLevel(1);
     /// Level of counted buckets and packed values.
     pub const WITH_COUNTS: FeatureLevel = FeatureLevel(2);
+    /// Level of buckets whose operations are recorded.
+    pub const WITH_BUCKET_AUDIT: FeatureLevel = FeatureLevel(2);
     /// Level of users, roles and quotas, and of requests between nodes that name their principal.
     pub const WITH_USERS: FeatureLevel = FeatureLevel(2);
     /// Highest level that this program knows; that of a new cluster.

@@ -58,7 +58,7 @@ pub use ids::{
 pub use level::FeatureLevel;
 pub use near::nearest;
 pub use networks::{IpNetworks, address_or_network};
-pub use properties::{Consistency, DataType, Properties, Replication, SyncPolicy};
+pub use properties::{BucketAudit, Consistency, DataType, Properties, Replication, SyncPolicy};
 pub use quorum::{Quorum, Share, Shortfall};
 pub use range::{Bound, Range, RowContent};
 pub use reply::{Body, BucketDescription, Entry, MoveDestination, Outcome, Page, Reply, Row};

@@ -3,6 +3,14 @@
 //! One table feeds the parser, the descriptions and the docs. `Replication` holds the properties
 //! that only available buckets have; a consistent bucket refuses them with an error.
 
+mod audit;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use audit::BucketAudit;
+pub use table::PROPERTIES;
+
 use crate::quorum::Quorum;
 use crate::{Error, Reason, Result, limits};
 
@@ -174,6 +182,8 @@ pub struct Properties {
     pub counted: bool,
     /// Most bytes of keys and values of a counted bucket. 0: no bound.
     pub bytes_max: u64,
+    /// Operations on its keys that the audit log records.
+    pub audit: BucketAudit,
     /// Replication properties of an available bucket; the defaults in a consistent one.
     pub replication: Replication,
 }
@@ -188,6 +198,7 @@ impl Default for Properties {
             ttl_ms: 0,
             counted: false,
             bytes_max: 0,
+            audit: BucketAudit::Off,
             replication: Replication::default(),
         }
     }
@@ -199,6 +210,8 @@ pub const CONSISTENCY: &str = "consistency";
 pub const COUNTED: &str = "counted";
 /// Name of the property that bounds the bytes of a bucket.
 pub const BYTES_MAX: &str = "bytes_max";
+/// Name of the property that makes the audit log record operations on a bucket's keys.
+pub const AUDIT: &str = "audit";
 /// Largest value of `bytes_max`: up to it, JSON's numbers are exact.
 pub(crate) const BYTES_MAX_MOST: u64 = 1 << 53;
 /// Alias of `consistency`: accepted like it, and the name in the directory's rows.
@@ -297,13 +310,15 @@ impl Properties {
     }
 
     /// Returns the properties that the directory stores, as name and text. `counted` only if it is
-    /// true, and `bytes_max` only if it is set: an earlier program refuses a row with a property
-    /// that it does not know, so it refuses the buckets that it would miscount, and no others.
+    /// true, and `bytes_max` and `audit` only if they are set: an earlier program refuses a row
+    /// with a property that it does not know, so it refuses the buckets that it would miscount or
+    /// not record, and no others.
     pub fn stored_texts(&self) -> Vec<(&'static str, String)> {
         let mut texts = self.texts();
         texts.retain(|(name, _)| match *name {
             COUNTED => self.counted,
             BYTES_MAX => self.bytes_max > 0,
+            AUDIT => self.audit != BucketAudit::Off,
             _ => true,
         });
         texts
@@ -343,9 +358,3 @@ pub enum PropertyShape {
     /// `true` or `false`.
     Flag,
 }
-
-mod table;
-#[cfg(test)]
-mod tests;
-
-pub use table::PROPERTIES;

@@ -1,14 +1,14 @@
 //! The table of properties.
 
 use super::{
-    BYTES_MAX, BYTES_MAX_MOST, CONSISTENCY, COUNTED, Consistency, DataType, Properties, Property,
-    PropertyShape, SyncPolicy,
+    AUDIT, BYTES_MAX, BYTES_MAX_MOST, BucketAudit, CONSISTENCY, COUNTED, Consistency, DataType,
+    Properties, Property, PropertyShape, SyncPolicy,
 };
 use crate::limits::{KEY_BYTES_MAX, REPLICAS_MAX, SIBLINGS_HARD_MAX, TTL_MS_MAX, VALUE_BYTES_MAX};
 use crate::quorum::Quorum;
 
 /// All properties of a bucket; new ones are appended.
-pub const PROPERTIES: [Property; 23] = [
+pub const PROPERTIES: [Property; 24] = [
     Property {
         name: CONSISTENCY,
         doc: "`consistent` (linearizable) or `available` (accepts writes during failures); fixed \
@@ -198,6 +198,15 @@ pub const PROPERTIES: [Property; 23] = [
         shape: PropertyShape::Number(0, BYTES_MAX_MOST),
         get: |p| p.bytes_max.to_string(),
         set: |p, text| number(text, 0, BYTES_MAX_MOST).map(|n| p.bytes_max = n),
+    },
+    Property {
+        name: AUDIT,
+        doc: "operations on keys that the audit log of the node that is asked records: off, writes \
+              or all; to change it needs `secure` too",
+        consistency: None,
+        shape: PropertyShape::Word(&BucketAudit::NAMES),
+        get: |p| p.audit.name().into(),
+        set: |p, text| BucketAudit::parse(text).map(|audit| p.audit = audit),
     },
 ];
 

@@ -1,6 +1,6 @@
-//! Tests of the properties of counted buckets.
+//! Tests of the properties of counted and of audited buckets.
 
-use super::Properties;
+use super::{BucketAudit, Properties};
 use crate::{Reason, Result};
 
 fn with(properties: &Properties, name: &str, text: &str) -> Result<Properties> {
@@ -43,4 +43,25 @@ fn bytes_max_needs_counts_and_is_stored_only_if_set() {
     assert!(with(&Properties::available(), "bytes_max", "1").is_err());
     let available = with(&bounded, "consistency", "available");
     assert_eq!(available, Ok(Properties::available()), "nothing stays behind");
+}
+
+#[test]
+fn audit_is_a_property_of_all_buckets_and_stored_only_if_set() {
+    for plain in [Properties::default(), Properties::available()] {
+        assert_eq!(plain.audit, BucketAudit::Off);
+        assert!(plain.stored_texts().iter().all(|(name, _)| *name != "audit"));
+        assert!(plain.texts().contains(&("audit", "off".to_string())), "it is shown");
+        for (text, audit) in [("writes", BucketAudit::Writes), ("all", BucketAudit::All)] {
+            let audited = with(&plain, "audit", text).expect("a value of it");
+            assert_eq!(audited, Properties { audit, ..plain.clone() });
+            let stored: Vec<_> = audited.stored_texts();
+            assert_eq!(stored.last(), Some(&("audit", text.to_string())));
+            let stored = stored.into_iter().map(|(name, text)| (name.into(), text)).collect();
+            assert_eq!(Properties::default().with(&stored), Ok(audited.clone()));
+            assert_eq!(with(&audited, "audit", "off"), Ok(plain.clone()));
+        }
+        for wrong in ["reads", "true", "", "Writes"] {
+            assert!(with(&plain, "audit", wrong).is_err(), "{wrong}");
+        }
+    }
 }

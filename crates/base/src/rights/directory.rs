@@ -2,6 +2,7 @@
 
 use super::need::{KeySet, Need, NeedVisitor};
 use crate::access::{AccessCall, Verb};
+use crate::properties::{AUDIT, Changes};
 use crate::{BucketName, ClusterCall, DirectoryCall, Result, RingCall};
 
 /// Passes the needs of a call to `visit`.
@@ -11,16 +12,21 @@ pub(super) fn needs(
     visit: &mut NeedVisitor<'_>,
 ) -> Result<()> {
     match call {
-        DirectoryCall::CreateBucket(_)
-        | DirectoryCall::PlaceBucket { changes: _, place: _ }
-        | DirectoryCall::AlterBucket(_)
-        | DirectoryCall::ResetBucket
-        | DirectoryCall::DropBucket
-        | DirectoryCall::ClearBucket => visit(Need::Keys(Verb::Own, bucket, KeySet::All)),
-        DirectoryCall::DescribeBucket => visit(Need::Keys(Verb::Read, bucket, KeySet::Part)),
-        DirectoryCall::CreateType(_) | DirectoryCall::AlterType(_) | DirectoryCall::DropType => {
-            visit(Need::Type(Verb::Own, bucket.kind()))
+        DirectoryCall::CreateBucket(changes)
+        | DirectoryCall::PlaceBucket { changes, place: _ }
+        | DirectoryCall::AlterBucket(changes) => {
+            visit(Need::Keys(Verb::Own, bucket, KeySet::All))?;
+            audit_needs(changes, visit)
         }
+        DirectoryCall::ResetBucket | DirectoryCall::DropBucket | DirectoryCall::ClearBucket => {
+            visit(Need::Keys(Verb::Own, bucket, KeySet::All))
+        }
+        DirectoryCall::DescribeBucket => visit(Need::Keys(Verb::Read, bucket, KeySet::Part)),
+        DirectoryCall::CreateType(changes) | DirectoryCall::AlterType(changes) => {
+            visit(Need::Type(Verb::Own, bucket.kind()))?;
+            audit_needs(changes, visit)
+        }
+        DirectoryCall::DropType => visit(Need::Type(Verb::Own, bucket.kind())),
         DirectoryCall::ListBuckets { after: _, rows_max: _ } | DirectoryCall::ListTypes => {
             visit(Need::Cluster(Verb::List))
         }
@@ -31,6 +37,15 @@ pub(super) fn needs(
         DirectoryCall::Cluster(call) => cluster_needs(call, visit),
         DirectoryCall::Ring(call) => ring_needs(call, visit),
         DirectoryCall::Access(call) => access_needs(call, visit),
+    }
+}
+
+/// Passes to `visit` what changes of properties need beyond `own`. Whose operations are recorded is
+/// not for their owner to decide, and the change itself must be in the audit log before it is done.
+fn audit_needs(changes: &Changes, visit: &mut NeedVisitor<'_>) -> Result<()> {
+    match changes.iter().any(|(name, _)| name == AUDIT) {
+        true => visit(Need::Cluster(Verb::Secure)),
+        false => Ok(()),
     }
 }
 

@@ -9,8 +9,10 @@
 //! Never: knows users (that is the node); looks at stored rows: needs follow from the request
 //! alone.
 //! Read next: `need.rs`, `requests.rs`, `updates.rs`, `operate.rs`, then `compiled.rs`;
-//! `operations.rs` has the names of all operations, for the audit log.
+//! `operations.rs` has the names of all operations, for the audit log, and `audit_class.rs` says
+//! which of them it records.
 
+mod audit_class;
 mod compiled;
 mod directory;
 mod need;
@@ -22,7 +24,7 @@ mod updates;
 #[cfg(test)]
 mod tests;
 
+pub use audit_class::AuditClass;
 pub use compiled::Rights;
 pub use need::{KeySet, Need, NeedVisitor};
 pub use operate::Operate;
-pub use operations::AuditClass;

@@ -1,58 +1,17 @@
-//! Names of operations for the audit log, what they are about, and which of them it records.
+//! Names of operations for the audit log, and what they are about.
 
-use super::need::Need;
 use super::operate::Operate;
-use crate::access::{AccessCall, Verb};
+use crate::access::AccessCall;
+use crate::properties::{Changes, PROPERTIES};
 use crate::{
     AvailableCall, Call, ClusterCall, DirectoryCall, Read, Request, RingCall, SessionCall, Update,
 };
+use std::collections::BTreeMap;
 
-/// Class of an operation in the audit log, by the verbs that it needs. A later one counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AuditClass {
-    /// Reads of status, members and lists of buckets; work of members. Not recorded.
-    View,
-    /// Reads of keys. Recorded if the bucket's properties say so.
-    Read,
-    /// Changes of keys. Recorded if the bucket's properties say so.
-    Write,
-    /// Acts that need `own`, `operate` or `place`, and what a join token allows. Recorded.
-    Act,
-    /// Acts that need `secure`. Recorded before they are done.
-    Secure,
-}
-
-impl AuditClass {
-    fn of(need: &Need<'_>) -> AuditClass {
-        match need.verb() {
-            Some(Verb::Watch) | None => AuditClass::View,
-            Some(Verb::Read | Verb::List | Verb::Call) => AuditClass::Read,
-            Some(Verb::Write) => AuditClass::Write,
-            Some(Verb::Own | Verb::Operate | Verb::Place) => AuditClass::Act,
-            Some(Verb::Secure) => AuditClass::Secure,
-        }
-    }
-}
+/// Longest value of a property that is written, in bytes: that of any sound one is shorter.
+const PROPERTY_TEXT_BYTES_MAX: usize = 32;
 
 impl Request {
-    /// Returns the class of the request.
-    pub fn audit_class(&self) -> AuditClass {
-        let mut class = AuditClass::View;
-        // The visitor never fails.
-        let _ = self.needs(&mut |need| {
-            class = class.max(AuditClass::of(&need));
-            Ok(())
-        });
-        match &self.call {
-            Call::Directory(DirectoryCall::Cluster(ClusterCall::WithToken { .. })) => {
-                AuditClass::Act
-            }
-            // Descriptions and lists of buckets.
-            Call::Directory(_) if class < AuditClass::Act => AuditClass::View,
-            _ => class,
-        }
-    }
-
     /// Returns the scope of the request: `cluster`, `TYPE/*` or `TYPE/BUCKET`.
     pub fn audit_scope(&self) -> String {
         let mut scope = None;
@@ -73,6 +32,26 @@ impl Request {
             Call::Session(SessionCall::Open) => "open_session",
             Call::Session(SessionCall::Close(_)) => "close_session",
             Call::Available(call) => available_name(call),
+        }
+    }
+
+    /// Returns the names of a sequence's steps with their numbers, those of nested steps too.
+    /// Empty: the request is no sequence.
+    pub fn step_counts(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = BTreeMap::new();
+        if let Call::Update(Update::Sequence { steps, .. }) = &self.call {
+            count_steps(steps, &mut counts);
+        }
+        counts
+    }
+}
+
+/// Counts steps by name. The depth of sequences is bounded where they are decoded and checked.
+fn count_steps(steps: &[Update], counts: &mut BTreeMap<&'static str, u64>) {
+    for step in steps {
+        match step {
+            Update::Sequence { steps, .. } => count_steps(steps, counts),
+            step => *counts.entry(update_name(step)).or_default() += 1,
         }
     }
 }
@@ -108,9 +87,14 @@ impl Operate {
 }
 
 impl DirectoryCall {
-    /// Returns the user, role, member, group or setting that the call is about.
+    /// Returns the user, role, member, group, setting or properties that the call is about.
     pub fn audit_target(&self) -> Option<String> {
         match self {
+            DirectoryCall::CreateBucket(changes)
+            | DirectoryCall::PlaceBucket { changes, .. }
+            | DirectoryCall::AlterBucket(changes)
+            | DirectoryCall::CreateType(changes)
+            | DirectoryCall::AlterType(changes) => changes_target(changes),
             DirectoryCall::MoveBucket { group } => Some(format!("group {group}")),
             DirectoryCall::Cluster(call) => cluster_target(call),
             DirectoryCall::Ring(RingCall::Stage(change)) => Some(change.name().into()),
@@ -121,6 +105,18 @@ impl DirectoryCall {
             _ => None,
         }
     }
+}
+
+/// Returns the changed properties: a client may have sent anything, so only what can be a property
+/// is repeated.
+fn changes_target(changes: &Changes) -> Option<String> {
+    let text = |(name, text): &(String, String)| {
+        let property = PROPERTIES.iter().find(|property| property.name == name)?;
+        let is_shown = text.len() <= PROPERTY_TEXT_BYTES_MAX;
+        Some(format!("{}={}", property.name, if is_shown { text.as_str() } else { "..." }))
+    };
+    let texts: Vec<_> = changes.iter().filter_map(text).collect();
+    (!texts.is_empty()).then(|| texts.join(" "))
 }
 
 fn cluster_target(call: &ClusterCall) -> Option<String> {
@@ -286,8 +282,8 @@ fn access_name(call: &AccessCall) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BucketName, FeatureLevel, ReadLevel, TokenDigest};
-    use bytes::Bytes;
+    use crate::request::SequenceMode;
+    use crate::{BucketName, Key, ReadLevel};
 
     fn request(call: Call) -> Request {
         Request { bucket: BucketName::from_full("logs/web").expect("a name"), call, retry: None }
@@ -298,39 +294,20 @@ mod tests {
     }
 
     #[test]
-    fn requests_have_the_class_of_their_gravest_need() {
-        let token = TokenDigest([1; TokenDigest::BYTES]);
-        let describe = Box::new(ClusterCall::Describe);
-        let with_token = ClusterCall::WithToken { digest: token, call: describe };
-        let raise = ClusterCall::RaiseLevel { level: FeatureLevel::FIRST };
-        let key = Bytes::from_static(b"k");
-        let get = Read::Get(key.clone());
-        for (request, class) in [
-            (directory(DirectoryCall::ListTypes), AuditClass::View),
-            (directory(DirectoryCall::DescribeBucket), AuditClass::View),
-            (directory(DirectoryCall::Cluster(ClusterCall::Describe)), AuditClass::View),
-            (directory(DirectoryCall::DropBucket), AuditClass::Act),
-            (directory(DirectoryCall::DropType), AuditClass::Act),
-            (directory(DirectoryCall::Cluster(raise)), AuditClass::Act),
-            (directory(DirectoryCall::Cluster(with_token)), AuditClass::Act),
-            (directory(DirectoryCall::Cluster(ClusterCall::RevokeTokens)), AuditClass::Secure),
-            (directory(DirectoryCall::Access(AccessCall::Switch { on: true })), AuditClass::Secure),
-            (request(Call::Read(get.clone(), ReadLevel::Dirty)), AuditClass::Read),
-            (request(Call::Update(Update::Read(get))), AuditClass::Read),
-            (request(Call::Update(Update::Replace { key, wanted: None })), AuditClass::Write),
-        ] {
-            assert_eq!(request.audit_class(), class, "{request:?}");
-        }
-    }
-
-    #[test]
     fn scope_and_target_name_what_a_call_is_about() {
         let role = AccessCall::RemoveRole { name: "web".into() };
         let revoke = AccessCall::RevokeApiToken { user: "ada".into(), label: "ci".into() };
         let remove = ClusterCall::RemoveMember { name: "n2".into() };
+        let change = |name: &str, text: &str| (String::from(name), String::from(text));
+        let typed_by_mistake = change("hunter2", "hunter2");
+        let altered = DirectoryCall::AlterBucket(vec![change("audit", "off"), typed_by_mistake]);
+        let long = DirectoryCall::CreateType(vec![change("sync", &"x".repeat(40))]);
         for (call, operation, scope, target) in [
             (DirectoryCall::ClearBucket, "clear_bucket", "logs/web", None),
             (DirectoryCall::DropType, "drop_type", "logs/*", None),
+            (altered, "alter_bucket", "logs/web", Some("audit=off")),
+            (long, "create_type", "logs/*", Some("sync=...")),
+            (DirectoryCall::AlterBucket(Vec::new()), "alter_bucket", "logs/web", None),
             (DirectoryCall::Access(role), "remove_role", "cluster", Some("web")),
             (DirectoryCall::Access(revoke), "revoke_api_token", "cluster", Some("ada/ci")),
             (DirectoryCall::Cluster(remove), "remove_member", "cluster", Some("n2")),
@@ -339,5 +316,19 @@ mod tests {
             let request = directory(call);
             assert_eq!((request.operation_name(), &*request.audit_scope()), (operation, scope));
         }
+    }
+
+    #[test]
+    fn steps_of_a_sequence_are_counted_by_name_through_all_levels() {
+        let get = Read::Get(Key::from_static(b"k"));
+        let delete = || Update::DeletePrefix { prefix: Key::from_static(b"p") };
+        let sequence = |steps| Update::Sequence { steps, mode: SequenceMode::AllOrNothing };
+        let inner =
+            sequence(vec![delete(), sequence(vec![Update::Nop, Update::Read(get.clone())])]);
+        let outer = request(Call::Update(sequence(vec![delete(), inner])));
+        let counts = [("delete_prefix", 2), ("get", 1), ("nop", 1)];
+        assert_eq!(outer.step_counts(), BTreeMap::from(counts));
+        assert!(request(Call::Update(delete())).step_counts().is_empty());
+        assert!(request(Call::Read(get, ReadLevel::Dirty)).step_counts().is_empty());
     }
 }

@@ -5,7 +5,7 @@ use crate::access::{AccessCall, Grant, Scope, Verb, Verbs};
 use crate::available::TypeChange;
 use crate::datatype::TypeOperation;
 use crate::range::RowContent;
-use crate::request::{ExpireWhen, Expiry, MoveStep, OnMissing, SequenceMode, When};
+use crate::request::{BucketPlace, ExpireWhen, Expiry, MoveStep, OnMissing, SequenceMode, When};
 use crate::{
     AvailableCall, Bound, BucketId, BucketName, Call, ClusterCall, DirectoryCall, Error, GroupId,
     Key, Range, Read, ReadLevel, Reason, Request, RingCall, SessionCall, SessionId, Store,
@@ -163,6 +163,28 @@ fn directory_calls_need_own_place_secure_or_to_be_a_member() {
     let switch = DirectoryCall::Access(AccessCall::Switch { on: false });
     assert_eq!(directory(switch), ["secure cluster"]);
     assert_eq!(needs(Call::Session(SessionCall::Close(SessionId(1)))), ["write part"]);
+}
+
+#[test]
+fn change_of_the_audit_needs_secure_beside_own_and_other_properties_do_not() {
+    let change = |name: &str| vec![("sync".into(), "sync".into()), (name.into(), "off".into())];
+    let calls = |name: &str| {
+        let place = BucketPlace::Group(GroupId(2));
+        [
+            (DirectoryCall::CreateBucket(change(name)), "own all"),
+            (DirectoryCall::PlaceBucket { changes: change(name), place }, "own all"),
+            (DirectoryCall::AlterBucket(change(name)), "own all"),
+            (DirectoryCall::CreateType(change(name)), "own logs/*"),
+            (DirectoryCall::AlterType(change(name)), "own logs/*"),
+        ]
+    };
+    for (call, own) in calls("audit") {
+        assert_eq!(needs(Call::Directory(call)), [own, "secure cluster"]);
+    }
+    for (call, own) in calls("counted") {
+        assert_eq!(needs(Call::Directory(call)), [own]);
+    }
+    assert_eq!(needs(Call::Directory(DirectoryCall::ResetBucket)), ["own all"]);
 }
 
 #[test]

@@ -8,7 +8,9 @@ use super::request::{put_name, take_name};
 use super::{WireResult, available};
 use crate::codec::Malformed;
 use crate::limits::{BUCKETS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, TTL_MS_MAX, VALUE_BYTES_MAX};
-use crate::properties::{BYTES_MAX_MOST, Consistency, Properties, Replication, SyncPolicy};
+use crate::properties::{
+    BYTES_MAX_MOST, BucketAudit, Consistency, Properties, Replication, SyncPolicy,
+};
 use crate::reply::{BucketDescription, MoveDestination};
 use crate::{BucketId, GroupId};
 
@@ -22,12 +24,15 @@ enum Extension {
     Counted,
     /// Bounds on the bytes of each.
     Bounded,
+    /// Audited operations of each.
+    Audited,
 }
 
 impl Extension {
     /// Returns the first that can express all properties.
     fn of<'a>(all: impl Iterator<Item = &'a Properties>) -> Extension {
         let of_one = |one: &Properties| match one {
+            one if one.audit != BucketAudit::Off => Extension::Audited,
             Properties { bytes_max: 1.., .. } => Extension::Bounded,
             Properties { counted: true, .. } => Extension::Counted,
             one if !fits_version_1(one) => Extension::Replicated,
@@ -52,6 +57,7 @@ pub(super) fn put_buckets<W: FieldWriter>(buckets: &[BucketDescription], out: &m
         Extension::Replicated => 13,
         Extension::Counted => 25,
         Extension::Bounded => 30,
+        Extension::Audited => 32,
     };
     out.u8(number).list(buckets, put_bucket);
     if number > 7 {
@@ -69,6 +75,7 @@ pub(super) fn put_types<W: FieldWriter>(types: &[(String, Properties)], out: &mu
         Extension::Replicated => 14,
         Extension::Counted => 26,
         Extension::Bounded => 31,
+        Extension::Audited => 33,
     };
     out.u8(number).list(types, |(name, properties), out| {
         put_properties(properties, out.bytes(name.as_bytes()));
@@ -87,8 +94,11 @@ fn put_extension<'a, W: FieldWriter>(
     for one in all.clone().filter(|_| extension >= Extension::Counted) {
         out.bool(one.counted);
     }
-    for one in all.filter(|_| extension >= Extension::Bounded) {
+    for one in all.clone().filter(|_| extension >= Extension::Bounded) {
         out.u64(one.bytes_max);
+    }
+    for one in all.filter(|_| extension >= Extension::Audited) {
+        out.u8(one.audit as u8);
     }
 }
 
@@ -113,6 +123,7 @@ pub(super) fn take_buckets(
         13 => Extension::Replicated,
         25 => Extension::Counted,
         30 => Extension::Bounded,
+        32 => Extension::Audited,
         _ => Extension::None,
     };
     let all = buckets.iter_mut().map(|bucket| &mut bucket.properties).collect();
@@ -133,6 +144,7 @@ pub(super) fn take_types(
         14 => Extension::Replicated,
         26 => Extension::Counted,
         31 => Extension::Bounded,
+        33 => Extension::Audited,
         _ => Extension::None,
     };
     let all = types.iter_mut().map(|(_, properties)| properties).collect();
@@ -161,6 +173,10 @@ fn take_extension(
         if one.bytes_max > 0 && (!one.counted || one.bytes_max > BYTES_MAX_MOST) {
             return Err(Malformed("bytes_max"));
         }
+    }
+    for one in all.iter_mut().filter(|_| extension >= Extension::Audited) {
+        let audit = BucketAudit::ALL.get(usize::from(from.u8("audit")?));
+        one.audit = *audit.ok_or(Malformed("audit"))?;
     }
     let needed = Extension::of(all.iter().map(|one| &**one));
     if needed == extension { Ok(()) } else { Err(Malformed("properties")) }
@@ -218,6 +234,7 @@ fn take_properties(from: &mut FieldReader<'_>) -> WireResult<Properties> {
         ttl_ms: from.u64("ttl_ms")?,
         counted: false,
         bytes_max: 0,
+        audit: BucketAudit::Off,
         replication: Replication::default(),
     };
     let valid = (1..=KEY_BYTES_MAX).contains(&properties.key_bytes_max)

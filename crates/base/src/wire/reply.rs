@@ -41,8 +41,10 @@ pub(super) fn take(from: &mut FieldReader<'_>) -> WireResult<Reply> {
             let (description, secret) = cluster::take_joined_with_level(from)?;
             Body::Joined(Box::new(description), secret)
         }
-        number @ (7 | 12 | 13 | 25 | 30) => Body::Buckets(buckets::take_buckets(number, from)?),
-        number @ (8 | 14 | 26 | 31) => Body::Types(buckets::take_types(number, from)?),
+        number @ (7 | 12 | 13 | 25 | 30 | 32) => {
+            Body::Buckets(buckets::take_buckets(number, from)?)
+        }
+        number @ (8 | 14 | 26 | 31 | 33) => Body::Types(buckets::take_types(number, from)?),
         number => take_read_body(number, from)?,
     };
     Ok(Reply::new(index, body))

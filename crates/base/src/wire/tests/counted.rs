@@ -1,9 +1,9 @@
-//! Examples of bodies about counted buckets, and the formats that carry them.
+//! Examples of bodies about counted, bounded and audited buckets, and the formats that carry them.
 
 use super::examples::{ExampleData, golden_data, place_bodies};
 use super::reply_bytes;
 use crate::reply::{Body, BucketDescription, MoveDestination, Reply};
-use crate::{BucketId, BucketName, GroupId, LogIndex, Properties};
+use crate::{BucketAudit, BucketId, BucketName, GroupId, LogIndex, Properties};
 use bytes::Bytes;
 
 /// Counts, and descriptions of counted buckets and types.
@@ -47,6 +47,37 @@ pub fn bounded_bodies(data: &ExampleData) -> Vec<Body> {
     bodies
 }
 
+/// Descriptions of buckets and types of which some are audited: none of them needs counts.
+pub fn audited_bodies(data: &ExampleData) -> Vec<Body> {
+    let audited = Properties { audit: BucketAudit::Writes, ..Properties::default() };
+    let all = Properties { audit: BucketAudit::All, ..Properties::available() };
+    let mut bodies = bounded_bodies(data);
+    for body in &mut bodies {
+        match body {
+            Body::Buckets(buckets) => buckets[1].properties = audited.clone(),
+            Body::Types(types) => types[0].1 = all.clone(),
+            _ => {}
+        }
+    }
+    bodies
+}
+
+#[test]
+fn audited_format_without_an_audited_bucket_or_with_an_unknown_value_is_malformed() {
+    for body in audited_bodies(&golden_data()) {
+        let bytes = reply_bytes(&Reply::new(LogIndex(1), body)).to_vec();
+        let end = bytes.len() - 2;
+        for last in [[0, 0], [3, 0], [0, 3]] {
+            let mut changed = bytes.clone();
+            changed[end..].copy_from_slice(&last);
+            assert!(Reply::read(&Bytes::from(changed)).is_err(), "{last:?}");
+        }
+        let mut other = bytes;
+        other[end..].copy_from_slice(&[2, 1]);
+        assert!(Reply::read(&Bytes::from(other)).is_ok(), "other values are sound");
+    }
+}
+
 #[test]
 fn bounded_format_without_a_bound_or_a_count_is_malformed() {
     for body in bounded_bodies(&golden_data()) {
@@ -75,6 +106,8 @@ fn counted_buckets_use_a_format_of_their_own_and_others_keep_theirs() {
     assert_eq!(numbers, [27, 25, 26]);
     let numbers: Vec<_> = bounded_bodies(&data).into_iter().map(number).collect();
     assert_eq!(numbers, [30, 31]);
+    let numbers: Vec<_> = audited_bodies(&data).into_iter().map(number).collect();
+    assert_eq!(numbers, [32, 33]);
     let moving = place_bodies(&data).remove(0);
     assert_eq!(number(moving), 12, "members of older versions understand it");
 }

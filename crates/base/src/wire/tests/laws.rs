@@ -78,6 +78,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         bodies.extend(level::bodies(&data));
         bodies.extend(counted::bodies(&data));
         bodies.extend(counted::bounded_bodies(&data));
+        bodies.extend(counted::audited_bodies(&data));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply::new(LogIndex(index), body)
     })
