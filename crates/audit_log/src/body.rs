@@ -4,6 +4,7 @@ use crate::chain::{ChainHead, LineNotes, TornTail};
 use crate::record::{AuditEntry, KEYS_MAX};
 use base::utc_time;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Longest text of a field, in bytes; a longer one is cut. Names of users and buckets are shorter.
@@ -33,6 +34,8 @@ struct LineBody<'a> {
     keys: &'a [String],
     #[serde(skip_serializing_if = "is_zero")]
     more_keys: u64,
+    #[serde(skip_serializing_if = "has_no_steps")]
+    steps: &'a BTreeMap<&'static str, u64>,
     outcome: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
@@ -61,6 +64,7 @@ pub fn body(last: &ChainHead, entry: &AuditEntry, notes: LineNotes<'_>) -> Strin
         target: record.target.as_deref().map(cut),
         keys,
         more_keys: record.more_keys,
+        steps: &record.steps,
         outcome,
         reason,
         count: record.count,
@@ -71,6 +75,10 @@ pub fn body(last: &ChainHead, entry: &AuditEntry, notes: LineNotes<'_>) -> Strin
 
 fn has_none(keys: &&[String]) -> bool {
     keys.is_empty()
+}
+
+fn has_no_steps(steps: &&BTreeMap<&'static str, u64>) -> bool {
+    steps.is_empty()
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -1,6 +1,7 @@
 //! Records of the audit log: who did what, from where, on what, with which outcome.
 
 use base::Reason;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Most keys of which a record has the digest.
@@ -22,12 +23,14 @@ pub struct AuditRecord {
     pub operation: &'static str,
     /// Scope of the operation, as grants have it. Empty: none.
     pub scope: String,
-    /// User, role, member or group that the operation is about.
+    /// User, role, member, group or properties that the operation is about.
     pub target: Option<String>,
     /// Digests of the keys, at most [`KEYS_MAX`].
     pub keys: Vec<String>,
-    /// Number of further keys.
+    /// Number of further keys; one that is named several times may be counted several times.
     pub more_keys: u64,
+    /// Names of a sequence's steps, with their numbers.
+    pub steps: BTreeMap<&'static str, u64>,
     /// Outcome of the operation.
     pub outcome: AuditOutcome,
     /// Number of operations that the record stands for, if it is a summary.
@@ -37,7 +40,8 @@ pub struct AuditRecord {
 /// Outcome of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditOutcome {
-    /// The operation is allowed, and follows.
+    /// The operation is allowed, and follows. Without a later record of it, what became of it is
+    /// not known.
     Allowed,
     /// The operation is done.
     #[default]

@@ -225,3 +225,17 @@ fn line_is_json_without_values_whatever_its_texts() {
     assert_eq!(parsed["keys"].as_array().map(Vec::len), Some(16));
     assert!(line::parse(out.strip_suffix(b"\n").expect("a newline")).is_ok());
 }
+
+#[test]
+fn line_of_a_sequence_has_the_numbers_of_its_steps_and_verifies() {
+    let mut entry = entries(1).remove(0);
+    entry.record.operation = "sequence";
+    entry.record.steps = [("set", 3), ("delete", 1)].into();
+    (entry.record.keys, entry.record.more_keys) = (vec!["ab".into()], 2);
+    let mut out = Vec::new();
+    line::encode(&ChainHead::default(), &entry, LineNotes::default(), &mut out);
+    let text = String::from_utf8(out).expect("text");
+    let part = r#""keys":["ab"],"more_keys":2,"steps":{"delete":1,"set":3},"outcome":"#;
+    assert!(text.contains(part), "{text}");
+    assert!(line::parse(text.trim_end().as_bytes()).is_ok());
+}
