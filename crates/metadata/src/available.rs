@@ -50,11 +50,17 @@ impl Directory {
                 self.customize(name, template, changes).map(Some)
             }
             DirectoryCall::ResetBucket => {
-                let (Some(value), _) = self.custom_properties(name, template)? else {
+                let found = self.custom_properties(name, template.clone())?;
+                let (Some(value), before) = found else {
                     return Ok(Some(CallPlan::Answer(Body::Done)));
                 };
                 let key = custom_key(name);
-                let reset = Update::Delete { key: key.clone(), missing: OnMissing::Fail };
+                // It stays: to change it needs `secure`, and must be recorded as that.
+                let after = Properties { audit: before.audit, ..template.clone() };
+                let reset = match after == template {
+                    true => Update::Delete { key: key.clone(), missing: OnMissing::Fail },
+                    false => set(key.clone(), write_properties(&after)),
+                };
                 Ok(Some(CallPlan::Change(vec![assert(&key, Some(value)), reset])))
             }
             DirectoryCall::DropBucket | DirectoryCall::ClearBucket => refuse(
