@@ -7,7 +7,7 @@
 
 use crate::Node;
 use crate::access::Authorizer;
-use crate::act_recorder::ActRecorder;
+use crate::act_recorder::{ActRecorder, PendingRecords};
 use crate::answers::Answers;
 use crate::cluster::{ClusterAgent, ClusterView, MemberCalls, OwnIncarnations};
 use crate::diagnostics::Diagnostics;
@@ -41,8 +41,7 @@ use replica_state::snapshot::{Snapshots, TransferTimeouts};
 use replication::group::{Group, GroupLimits, Shared};
 use replication::recovered::RecoveredGroup;
 use runtime::log_writer::LogWriterHandle;
-use runtime::metrics::Metrics;
-use runtime::{DiskSpace, MaintenanceSignal, WritePacer, file_tasks::FileTasks};
+use runtime::{DiskSpace, MaintenanceSignal, Metrics, WritePacer, file_tasks::FileTasks};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use store::{DataDir, LogReader, Trees};
@@ -251,6 +250,7 @@ impl Handles {
         Arc::new(Router {
             access: Authorizer::new(self.catalog.clone(), self.groups.clone(), started_ms),
             recorder: ActRecorder::new(&self.settings, &self.catalog, &self.data),
+            pending_records: PendingRecords::default(),
             locator,
             directory: self.directory.clone(),
             directory_caught_up: AtomicBool::new(false),

@@ -104,6 +104,12 @@ impl Flow {
         Flow { last, elsewhere, principal, cached, rights, metering, place }
     }
 
+    /// Returns true if its requests come from a client of this node: those of other nodes entered
+    /// elsewhere, and what continues a request was recorded with it.
+    pub(crate) fn enters_here(&self) -> bool {
+        self.metering != Metering::None
+    }
+
     /// Returns the principal of the requests.
     pub fn principal(&self) -> &Principal {
         &self.principal

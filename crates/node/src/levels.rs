@@ -12,7 +12,7 @@ use crate::locator::GroupLocator;
 use crate::member_request::MemberRequest;
 use base::codec::Writer;
 use base::error::shutting_down;
-use base::properties::{COUNTED, Changes};
+use base::properties::{AUDIT, BucketAudit, COUNTED, Changes};
 use base::{DirectoryCall, Error, FeatureLevel, GroupId, NodeId, Reason, Result};
 use metadata::catalog::Catalog;
 use metadata::levels::check_raise;
@@ -118,7 +118,8 @@ impl GroupLocator {
 
     /// Refuses a call that needs a feature level above the one in force. A node of an earlier
     /// program that became master of a group with counted buckets would change their rows without
-    /// their counts, and one that knows no users would serve everybody.
+    /// their counts, one that is asked for keys of audited buckets would record nothing, and one
+    /// that knows no users would serve everybody.
     pub(crate) fn check_level(&self, call: &DirectoryCall) -> Result<()> {
         let in_force = self.catalog.cluster().level;
         let changes = match call {
@@ -132,15 +133,19 @@ impl GroupLocator {
             | DirectoryCall::AlterType(changes) => changes,
             _ => return Ok(()),
         };
-        match makes_counted(changes) {
-            true => require(in_force, FeatureLevel::WITH_COUNTS, COUNTED),
+        if sets(changes, COUNTED, |text| text == "true") {
+            require(in_force, FeatureLevel::WITH_COUNTS, COUNTED)?;
+        }
+        match sets(changes, AUDIT, |text| text != BucketAudit::Off.name()) {
+            true => require(in_force, FeatureLevel::WITH_BUCKET_AUDIT, AUDIT),
             false => Ok(()),
         }
     }
 }
 
-fn makes_counted(changes: &Changes) -> bool {
-    changes.iter().any(|(name, text)| name == COUNTED && text == "true")
+/// Returns true if the changes set a property to a value of this kind.
+fn sets(changes: &Changes, property: &str, is_of_kind: impl Fn(&str) -> bool) -> bool {
+    changes.iter().any(|(name, text)| name == property && is_of_kind(text))
 }
 
 /// Refuses a feature that needs a level above the one in force.
@@ -168,9 +173,11 @@ mod tests {
         assert_eq!(refused.reason, Reason::NotSupported);
         let text = refused.text();
         assert!(text.contains("counted") && text.contains("cluster upgrade"), "{text}");
-        let change = |name: &str, text: &str| vec![(name.to_string(), text.to_string())];
-        assert!(makes_counted(&change("counted", "true")));
-        assert!(!makes_counted(&change("counted", "false")));
-        assert!(!makes_counted(&change("sync", "interval")));
+        let sets = |name: &str, text: &str| {
+            let changes = vec![(name.to_string(), text.to_string())];
+            sets(&changes, "counted", |text| text == "true")
+        };
+        assert!(sets("counted", "true"));
+        assert!(!sets("counted", "false") && !sets("sync", "true"));
     }
 }

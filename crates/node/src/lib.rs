@@ -45,6 +45,7 @@ mod status;
 mod status_reader;
 mod updating;
 
+pub use act_recorder::RecordedAct;
 pub use bucket_moves::{MovePhase, MoveProgress, MoveStatus};
 pub use checkpoints::CheckpointStatus;
 pub use cluster::{
@@ -231,16 +232,27 @@ impl Node {
         index: LogIndex,
         token: Option<TokenDigest>,
     ) -> Result<Bytes> {
-        if let Some(digest) = &token {
-            let checked = self.router.directory.check_join_token(digest);
-            let act = Operate::ReadLogEntry;
-            self.router.recorder.on_act_with_token(caller, act, checked)?;
-            self.confirm_act(act).await?;
-        }
-        let group = self.router.locator.groups.find(group)?;
-        let read = move || group.decided_entry(index);
-        let found = self.lifecycle.tasks.requests.run_blocking(read).await;
-        found.unwrap_or_else(|| Err(Error::new(Reason::StoreFailed, "the read ended abnormally")))
+        let recorded = match &token {
+            Some(digest) => {
+                let checked = self.router.directory.check_join_token(digest);
+                let act = Operate::ReadLogEntry;
+                self.router.recorder.on_act_with_token(caller, act, checked)?
+            }
+            None => RecordedAct::UNRECORDED,
+        };
+        recorded.confirm().await?;
+        let group = self.router.locator.groups.find(group);
+        let value = match group {
+            Ok(group) => {
+                let read = move || group.decided_entry(index);
+                let found = self.lifecycle.tasks.requests.run_blocking(read).await;
+                let abnormal = || Error::new(Reason::StoreFailed, "the read ended abnormally");
+                found.unwrap_or_else(|| Err(abnormal()))
+            }
+            Err(error) => Err(error),
+        };
+        recorded.finish(&value);
+        value
     }
 
     /// Makes a join token, which admits nodes for the given time, or until all tokens are revoked.

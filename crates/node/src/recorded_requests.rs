@@ -1,19 +1,19 @@
 //! Requests, acts and logins on their way through the node and into the audit log.
 
 use crate::Node;
-use crate::act_recorder::RecordedRequest;
+use crate::act_recorder::{PendingRecord, RecordedAct};
 use crate::flow::Flow;
 use crate::route::Router;
-use audit_log::{AuditOutcome, AuditRecord};
-use base::access::{Login, Verb};
-use base::rights::{AuditClass, Need, Operate};
-use base::{Principal, Request, Result};
-use runtime::submit::SubmitResult;
+use base::access::Login;
+use base::rights::{Need, Operate};
+use base::{GroupId, Principal, Reason, Reply, Request, Result};
+use runtime::submit::{LaterReply, SubmitResult};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 impl Router {
-    /// Submits a request of a client, and records it if it is to be.
+    /// Submits a request of a client. A call to the directory is recorded if it is to be; of
+    /// operations on keys that shows once their bucket is looked up.
     #[inline]
     pub(crate) fn submit_recorded(
         self: &Arc<Router>,
@@ -22,43 +22,64 @@ impl Router {
     ) -> SubmitResult {
         match self.recorder.recorded(flow.principal(), &request) {
             None => self.submit(flow, request),
-            Some(recorded) => self.submit_and_record(flow, request, recorded),
+            Some(recorded) => self.submit_act(flow, request, recorded),
         }
     }
 
     #[cold]
-    fn submit_and_record(
+    fn submit_act(
         self: &Arc<Router>,
         flow: &mut Flow,
         request: Request,
-        recorded: RecordedRequest,
+        recorded: RecordedAct,
     ) -> SubmitResult {
         // It is recorded where it is refused.
         if self.access.check_request(flow, &request).is_err() {
+            recorded.withdraw();
             return self.submit(flow, request);
         }
-        if recorded.class == AuditClass::Secure {
+        if recorded.is_secure() {
             return self.submit_secure(flow, request, recorded);
         }
-        let (router, recorder) = (self.clone(), self.recorder.clone());
-        match self.submit(flow, request) {
+        let submitted = self.submit(flow, request);
+        self.follow(recorded, submitted)
+    }
+
+    /// Records the outcome of a submitted request once it is known. Nobody waits for that.
+    #[cold]
+    pub(crate) fn follow(
+        self: &Arc<Router>,
+        recorded: RecordedAct,
+        submitted: SubmitResult,
+    ) -> SubmitResult {
+        match submitted {
             SubmitResult::Ready(reply) => {
-                recorder.finish(recorded, &reply);
+                recorded.finish(&reply);
                 SubmitResult::Ready(reply)
             }
-            SubmitResult::Independent(key, reply) => {
-                let reply = async move {
-                    let reply = reply.await;
-                    recorder.finish(recorded, &reply);
-                    reply
-                };
-                SubmitResult::Independent(key, Box::pin(reply))
+            SubmitResult::Pending(ticket, reply) => {
+                let answer = reply.as_ref().map(drop).map_err(Clone::clone);
+                // Its connection waits for the last of many tickets, and never says what became of
+                // this one.
+                if self.pending_records.push(PendingRecord { ticket, recorded, answer }) {
+                    let finish = self.clone().finish_pending(ticket.group);
+                    self.lifecycle.tasks.records.spawn_short(finish);
+                }
+                SubmitResult::Pending(ticket, reply)
             }
-            submitted => SubmitResult::Later(Box::pin(async move {
-                let reply = router.wait_reply(submitted).await;
-                recorder.finish(recorded, &reply);
-                reply
-            })),
+            SubmitResult::Later(reply) => SubmitResult::Later(finish_later(recorded, reply)),
+            SubmitResult::Independent(key, reply) => {
+                SubmitResult::Independent(key, finish_later(recorded, reply))
+            }
+        }
+    }
+
+    /// Records the outcomes of a group's updates as they are decided, until none waits.
+    async fn finish_pending(self: Arc<Router>, group: GroupId) {
+        while let Some(next) = self.pending_records.take(group) {
+            let PendingRecord { ticket, recorded, answer } = next;
+            let decided = self.wait_applied(Some(ticket)).await;
+            recorded.finish(&decided.and(answer));
         }
     }
 
@@ -67,33 +88,43 @@ impl Router {
         self: &Arc<Router>,
         flow: &mut Flow,
         request: Request,
-        recorded: RecordedRequest,
+        mut recorded: RecordedAct,
     ) -> SubmitResult {
         let (router, caller, previous) = (self.clone(), flow.caller(), flow.last.take());
         SubmitResult::Later(Box::pin(async move {
-            let recorder = &router.recorder;
-            let allowed = AuditRecord { outcome: AuditOutcome::Allowed, ..recorded.record.clone() };
-            if let Err(error) = recorder.trail.confirm(allowed).await {
+            let trail = &router.recorder.trail;
+            if let Some(allowed) = recorded.announcement()
+                && let Err(error) = trail.confirm(allowed).await
+            {
                 // If it was only late, it must not seem to be done.
-                recorder.finish(recorded, &Err(error.clone()));
-                return Err(error);
+                let refused = Err(error);
+                recorded.finish(&refused);
+                return refused;
             }
             let mut flow = Flow::internal(caller);
             flow.last = previous;
             let submitted = router.submit(&mut flow, request);
             let reply = router.wait_reply(submitted).await;
-            recorder.finish(recorded, &reply);
+            recorded.finish(&reply);
             // Who did what is on disk already. What became of it is written as soon as it can be.
-            let _ = recorder.trail.sync().await;
+            let _ = trail.sync().await;
             reply
         }))
     }
 }
 
+fn finish_later(recorded: RecordedAct, reply: LaterReply) -> LaterReply {
+    Box::pin(async move {
+        let reply: Result<Reply> = reply.await;
+        recorded.finish(&reply);
+        reply
+    })
+}
+
 impl Node {
-    /// Decides about an act of an operator, and records it. Errors: `Forbidden`, `Unauthenticated`;
-    /// `OutOfSpace`, if it must not be done unrecorded.
-    pub fn authorize(&self, principal: &Principal, act: Operate) -> Result<()> {
+    /// Decides about an act of an operator. What is returned takes its outcome, for the audit log.
+    /// Errors: `Forbidden`, `Unauthenticated`; `OutOfSpace`, if it must not be done unrecorded.
+    pub fn authorize(&self, principal: &Principal, act: Operate) -> Result<RecordedAct> {
         let decided = self.router.access.check(principal, &act.needs());
         self.router.recorder.on_act(principal, act, decided)
     }
@@ -110,11 +141,12 @@ impl Node {
     }
 
     /// Decides whether the principal of a flow is allowed at least one of these needs, before its
-    /// request is known, and records a refusal. No need at all is granted. Errors: as for the
-    /// first.
+    /// request is known, and records a refusal under the name of the operation (`None`: only the
+    /// request's body says it). No need at all is granted. Errors: as for the first.
     pub fn authorize_any<'n>(
         &self,
         flow: &mut Flow,
+        operation: Option<&'static str>,
         needs: impl IntoIterator<Item = Need<'n>>,
     ) -> Result<()> {
         let mut refusal = None;
@@ -125,8 +157,21 @@ impl Node {
             }
         }
         let Some((need, error)) = refusal else { return Ok(()) };
-        self.router.recorder.on_need_refused(flow.principal(), &need, &error);
+        self.router.recorder.on_need_refused(flow.principal(), operation, &need, &error);
         Err(error)
+    }
+
+    /// Records that a front-end refused what never became a request: its sender has not logged in,
+    /// or has no right in the bucket that a connection is about. `scope`: empty, if it is about
+    /// nothing in particular.
+    pub fn record_refusal(
+        &self,
+        principal: &Principal,
+        operation: &'static str,
+        scope: String,
+        reason: Reason,
+    ) {
+        self.router.recorder.on_front_end_refusal(principal, operation, scope, reason);
     }
 
     /// Returns true if a principal may do an act. For answers that omit something otherwise.
@@ -134,13 +179,10 @@ impl Node {
         self.router.access.check(principal, &act.needs()).is_ok()
     }
 
-    /// Resolves when an act that was decided may be done: one that needs `secure` is in the audit
-    /// log then. Errors: `OutOfSpace`, with the remedy.
-    pub async fn confirm_act(&self, act: Operate) -> Result<()> {
-        match act.needs().verb() {
-            Some(Verb::Secure) => self.router.recorder.trail.sync().await,
-            _ => Ok(()),
-        }
+    /// Resolves when everything that was recorded so far is in the audit log, on disk. Errors:
+    /// `OutOfSpace`.
+    pub async fn sync_audit_log(&self) -> Result<()> {
+        self.router.recorder.trail.sync().await
     }
 
     /// Records a login, right or wrong. `presented`: the name that the caller presented.

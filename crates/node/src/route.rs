@@ -1,7 +1,7 @@
 //! Router of requests: picks a request's path; the only place that looks at a bucket's consistency.
 
 use crate::access::Authorizer;
-use crate::act_recorder::ActRecorder;
+use crate::act_recorder::{ActRecorder, PendingRecords};
 use crate::answers::Answers;
 use crate::diagnostics::Diagnostics;
 use crate::flow::{Caller, Flow};
@@ -11,11 +11,12 @@ use crate::readiness::Readiness;
 use base::bucket::no_such_bucket;
 use base::error::shutting_down;
 use base::{
-    Body, BucketName, Call, Error, Kind, Principal, Properties, ReadLevel, Reason, Reply, Request,
-    Result, SessionCall,
+    Body, BucketAudit, BucketName, Call, Error, Kind, Principal, Properties, ReadLevel, Reason,
+    Reply, Request, Result, SessionCall,
 };
 use dynamo::Available;
 use metadata::Directory;
+use replication::bucket::Bucket;
 use replica_host::{GroupRef, Lifecycle, Local};
 use replication::group::Group;
 use runtime::submit::{SubmitResult, Ticket};
@@ -28,8 +29,22 @@ use transport::incoming::CallAdmission;
 pub(crate) enum Route {
     /// A consistent bucket whose group has a replica here.
     Local(Local),
+    /// A consistent bucket whose group has none.
+    Remote(Arc<Bucket>),
     /// An available bucket, by its properties.
     Available(Arc<Properties>),
+}
+
+impl Route {
+    /// Returns the operations on the bucket's keys that are recorded.
+    #[inline]
+    fn audit(&self) -> BucketAudit {
+        match self {
+            Route::Local(local) => local.bucket.properties.audit,
+            Route::Remote(bucket) => bucket.properties.audit,
+            Route::Available(properties) => properties.audit,
+        }
+    }
 }
 
 /// Router of requests through this node: evaluated here, or forwarded to the node that may.
@@ -39,6 +54,8 @@ pub(crate) struct Router {
     pub access: Authorizer,
     /// Records who did what.
     pub recorder: Arc<ActRecorder>,
+    /// Records of updates that are not decided yet.
+    pub pending_records: PendingRecords,
     pub directory: Arc<Directory>,
     /// True once an unknown bucket is known not to exist; see `forward/directory.rs`.
     pub directory_caught_up: AtomicBool,
@@ -79,8 +96,9 @@ impl Router {
             Ok(None) => self.submit_admitted(flow, request),
             Ok(Some(metered)) => metered.follow(self.submit_admitted(flow, request)),
             Err(error) => {
-                if error.kind() == Kind::Denied {
-                    self.recorder.on_refusal(flow.principal(), &request, &error);
+                match error.kind() {
+                    Kind::Denied => self.recorder.on_refusal(flow.principal(), &request, &error),
+                    _ => self.recorder.on_unadmitted(flow, &request, &error),
                 }
                 SubmitResult::Ready(Err(error))
             }
@@ -90,20 +108,55 @@ impl Router {
     #[inline]
     fn submit_admitted(self: &Arc<Router>, flow: &mut Flow, request: Request) -> SubmitResult {
         self.diagnostics.hot_keys.count(&request);
-        let evaluated = match &request.call {
-            Call::Directory(call) => self.execute_directory_call(flow, &request.bucket, call),
-            call => match self.resolve(flow, &request.bucket) {
-                Ok(Route::Available(properties)) => {
-                    return self.available.submit(request, properties);
-                }
-                Ok(Route::Local(Local { group, .. }))
-                    if self.needs_directory_update(&group, call) =>
-                {
-                    return self.after_directory_update(flow, group, request);
-                }
-                Ok(Route::Local(local)) => self.evaluate(flow, local, &request),
-                Err(error) => Err(error),
-            },
+        if let Call::Directory(call) = &request.call {
+            let executed = self.execute_directory_call(flow, &request.bucket, call);
+            return executed.unwrap_or_else(|error| self.redirect(flow, request, error));
+        }
+        let route = self.resolve(flow, &request.bucket);
+        match route.as_ref().map(Route::audit).ok() {
+            Some(BucketAudit::Off) => self.submit_to(flow, request, route),
+            // An unknown bucket may have been created a moment ago, and may be audited.
+            audit => self.submit_operation(flow, request, (route, audit)),
+        }
+    }
+
+    /// Submits a request whose outcome is recorded, if it is of a recorded class. The property is
+    /// `None` for a bucket that is unknown here.
+    #[cold]
+    fn submit_operation(
+        self: &Arc<Router>,
+        flow: &mut Flow,
+        request: Request,
+        (route, audit): (Result<Route>, Option<BucketAudit>),
+    ) -> SubmitResult {
+        let recorded =
+            self.recorder.recorded_operation(flow, &request, audit.unwrap_or(BucketAudit::All));
+        let Some(mut recorded) = recorded else { return self.submit_to(flow, request, route) };
+        if audit.is_none() {
+            recorded = recorded.of_unknown_bucket(&request.bucket);
+        }
+        let submitted = self.submit_to(flow, request, route);
+        self.follow(recorded, submitted)
+    }
+
+    /// Submits a request on the path that was resolved for it.
+    #[inline]
+    fn submit_to(
+        self: &Arc<Router>,
+        flow: &mut Flow,
+        request: Request,
+        route: Result<Route>,
+    ) -> SubmitResult {
+        let evaluated = match route {
+            Ok(Route::Available(properties)) => return self.available.submit(request, properties),
+            Ok(Route::Local(Local { group, .. }))
+                if self.needs_directory_update(&group, &request.call) =>
+            {
+                return self.after_directory_update(flow, group, request);
+            }
+            Ok(Route::Local(local)) => self.evaluate(flow, local, &request),
+            Ok(Route::Remote(_)) => Err(Error::new(Reason::NotMaster, "None")),
+            Err(error) => Err(error),
         };
         evaluated.unwrap_or_else(|error| self.redirect(flow, request, error))
     }
@@ -112,7 +165,7 @@ impl Router {
     /// consistency. A bucket that is not consistent may be an available one: those exist
     /// implicitly.
     ///
-    /// Errors: `NotMaster` (the group of the bucket has no replica here), `NoSuchBucket`.
+    /// Errors: `NoSuchBucket`.
     #[inline]
     fn resolve(&self, flow: &mut Flow, name: &BucketName) -> Result<Route> {
         if let Some(local) = flow.cached_bucket(name, &self.locator.groups) {
@@ -125,7 +178,9 @@ impl Router {
             let properties = catalog.available.find(name);
             return properties.map(Route::Available).ok_or_else(|| no_such_bucket(name));
         };
-        let group = self.locator.group(&bucket)?;
+        let Some(group) = self.locator.groups.get(bucket.group) else {
+            return Ok(Route::Remote(bucket));
+        };
         let local = Local { bucket, group };
         flow.cache_bucket(name, &local, (&self.locator.groups, changes));
         Ok(Route::Local(local))

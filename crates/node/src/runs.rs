@@ -4,8 +4,8 @@
 //! A client that pipelines sends many small requests at once. A run looks up the bucket, checks
 //! that this node may answer, and locks the group once for all of them. It covers the usual case
 //! only. The rest is left to the requests one by one (`route.rs`), with the same answers: a bucket
-//! that was not looked up yet, another master, a lost lease, a move, a value over a limit, too much
-//! undecided.
+//! that was not looked up yet or whose requests are recorded, another master, a lost lease, a move,
+//! a value over a limit, too much undecided.
 //!
 //! Promises: each request of a run has the effect, the answer, the place in the log and the ticket
 //! that it would have alone; requests that a run leaves out had no effect.
@@ -14,6 +14,7 @@
 use crate::flow::Flow;
 use crate::route::Router;
 use base::access::Verb;
+use base::rights::AuditClass;
 use base::{BucketName, GroupId, LogIndex, Properties, Reply, Result};
 use replica_host::Local;
 use replication::group::Group;
@@ -40,13 +41,16 @@ pub struct SetRun {
 
 impl Router {
     /// Returns the bucket that the connection used last, if it is this one, its requests are
-    /// evaluated here, and its principal has the verb on all of it.
+    /// evaluated here, its principal has the verb on all of it, and they are not recorded.
     fn run_target(self: &Arc<Router>, flow: &Flow, name: &BucketName, verb: Verb) -> Option<Local> {
         if !self.access.allows_run(flow, name, verb) {
             return None;
         }
         let local = flow.cached_bucket(name, &self.locator.groups)?;
-        self.evaluates(&local.group).then_some(local)
+        // A recorded request goes alone: each has its own line, with its own outcome.
+        let class = if verb == Verb::Write { AuditClass::Write } else { AuditClass::Read };
+        let is_recorded = class.is_recorded(local.bucket.properties.audit);
+        (!is_recorded && self.evaluates(&local.group)).then_some(local)
     }
 
     /// Returns true if this node is master of the group, with a directory as its clients left it.

@@ -135,6 +135,8 @@ pub(crate) async fn stop(node: &Node) -> Result<()> {
         flusher.flush_tables()
     });
     let stopped = stopped.await;
+    // The groups have ended, so every outcome is known.
+    lifecycle.tasks.records.cancel_and_wait(TASKS_WAIT).await;
     // Before the directory's lock is released: the next node goes on with its last line.
     router.recorder.trail.close().await;
     // If a task still writes files, the directory stays locked until that task or the process ends.

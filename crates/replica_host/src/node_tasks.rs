@@ -18,6 +18,8 @@ pub struct NodeTasks {
     pub available: TaskScope,
     /// Requests of other nodes, and work of all requests that blocks.
     pub requests: TaskScope,
+    /// Records of the audit log that wait for an outcome.
+    pub records: TaskScope,
     /// Connections with other nodes.
     pub peers: TaskScope,
     /// Loops of the program around the node.
@@ -39,6 +41,7 @@ impl NodeTasks {
             groups: all.child("groups"),
             available: all.child("available"),
             requests: all.child("requests"),
+            records: all.child("records"),
             peers: all.child("peers"),
             all,
             front_ends: TaskScope::new("front-ends"),

@@ -57,20 +57,20 @@ async fn any_of_several_needs_admits_a_request_and_each_is_decided_in_its_own_bu
     let mut flow = Flow::of(user);
     // What was looked up for one bucket is not used for another.
     for _ in 0..2 {
-        assert_eq!(node.authorize_any(&mut flow, [read(&a)]), Ok(()));
-        assert_eq!(reason(node.authorize_any(&mut flow, [read(&b)])), Reason::Forbidden);
-        assert_eq!(node.authorize_any(&mut flow, [write, read(&a)]), Ok(()));
-        assert_eq!(node.authorize_any(&mut flow, [Need::Cluster(Verb::Watch)]), Ok(()));
+        assert_eq!(node.authorize_any(&mut flow, None, [read(&a)]), Ok(()));
+        assert_eq!(reason(node.authorize_any(&mut flow, None, [read(&b)])), Reason::Forbidden);
+        assert_eq!(node.authorize_any(&mut flow, None, [write, read(&a)]), Ok(()));
+        assert_eq!(node.authorize_any(&mut flow, None, [Need::Cluster(Verb::Watch)]), Ok(()));
         let place = [Need::Cluster(Verb::Place)];
-        assert_eq!(reason(node.authorize_any(&mut flow, place)), Reason::Forbidden);
+        assert_eq!(reason(node.authorize_any(&mut flow, None, place)), Reason::Forbidden);
     }
     let mut stranger = Flow::of(Principal::Anonymous(ListenerRights::default()));
-    assert_eq!(node.authorize_any(&mut stranger, []), Ok(()));
-    let refused = node.authorize_any(&mut stranger, [read(&a)]);
+    assert_eq!(node.authorize_any(&mut stranger, None, []), Ok(()));
+    let refused = node.authorize_any(&mut stranger, None, [read(&a)]);
     assert_eq!(reason(refused), Reason::Unauthenticated);
     change(&node, AccessCall::Switch { on: false }).await.expect("turned off");
-    assert_eq!(node.authorize_any(&mut stranger, [read(&a)]), Ok(()));
-    let refused = node.authorize_any(&mut stranger, [Need::Cluster(Verb::Watch)]);
+    assert_eq!(node.authorize_any(&mut stranger, None, [read(&a)]), Ok(()));
+    let refused = node.authorize_any(&mut stranger, None, [Need::Cluster(Verb::Watch)]);
     assert_eq!(reason(refused), Reason::Forbidden, "the listener decides");
     node.stop().await.expect("it stops");
 }

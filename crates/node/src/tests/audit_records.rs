@@ -15,18 +15,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Returns all lines of a node's audit log, once they are synced.
-async fn lines(node: &Node, place: &Place) -> Vec<String> {
+pub(super) async fn lines(node: &Node, place: &Place) -> Vec<String> {
     node.router.recorder.trail.sync().await.expect("written");
     read_lines(place.path())
 }
 
-fn read_lines(data: &Path) -> Vec<String> {
+pub(super) fn read_lines(data: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(data.join("audit/audit-0000000001.jsonl")).expect("there");
     text.lines().map(String::from).collect()
 }
 
 /// Returns the parts of lines between `who` and the hash, without times and hashes.
-fn facts(lines: &[String]) -> Vec<String> {
+pub(super) fn facts(lines: &[String]) -> Vec<String> {
     let fact = |line: &String| {
         let begin = line.find("\"who\"").expect("a line");
         let end = line.find(",\"hash\"").expect("a line");
@@ -35,12 +35,12 @@ fn facts(lines: &[String]) -> Vec<String> {
     lines.iter().map(fact).collect()
 }
 
-fn at(operates: bool) -> ListenerRights {
+pub(super) fn at(operates: bool) -> ListenerRights {
     let origin = Origin { protocol: "http", address: Some([198, 18, 0, 7].into()) };
     ListenerRights { operates, origin }
 }
 
-fn user(node: &Node, name: &str) -> Principal {
+pub(super) fn user(node: &Node, name: &str) -> Principal {
     let since = node.user_account(name).expect("a user").since;
     Principal::User(Arc::new(Login { user: name.into(), since, token: None }), at(false))
 }
@@ -75,9 +75,15 @@ async fn acts_are_recorded_with_who_where_and_outcome_and_reads_are_not() {
     ask(&node, &local, DirectoryCall::DescribeBucket).await.expect("described");
     let write = request(Call::Update(set("secret-key", "secret-value")));
     node.handle(&local, write).await.expect("written");
-    node.authorize(&local, Operate::ShowStatus).expect("allowed");
-    // Acts of operators.
-    node.authorize(&local, Operate::Reload).expect("allowed");
+    node.authorize(&local, Operate::ShowStatus).expect("allowed").done();
+    // Acts of operators, with their outcomes; that of the last one is never known.
+    node.authorize(&local, Operate::Reload).expect("allowed").done();
+    let checkpoint = node.authorize(&local, Operate::MakeCheckpoint).expect("allowed");
+    checkpoint.finish::<()>(&Err(Error::new(Reason::OutOfSpace, "no space")));
+    let read = node.authorize(&local, Operate::ShowAccess).expect("allowed");
+    read.confirm().await.expect("on disk");
+    read.done();
+    std::mem::drop(node.authorize(&local, Operate::EndClients).expect("allowed"));
     assert_eq!(reason(node.authorize(&ada, Operate::ShowMetrics)), Reason::Forbidden);
     let found = lines(&node, &place).await;
     let digest = node.router.recorder.trail.key_digest("default/default", b"secret-key");
@@ -98,7 +104,13 @@ async fn acts_are_recorded_with_who_where_and_outcome_and_reads_are_not() {
         "who:(local),protocol:local,operation:remove_user,scope:cluster,target:eve,outcome:failed,\
          reason:not_found"
             .into(),
-        "who:(local),protocol:local,operation:reload,scope:cluster,outcome:allowed".into(),
+        "who:(local),protocol:local,operation:reload,scope:cluster,outcome:done".into(),
+        "who:(local),protocol:local,operation:make_checkpoint,scope:cluster,outcome:failed,\
+         reason:out_of_space"
+            .into(),
+        "who:(local),protocol:local,operation:show_access,scope:cluster,outcome:allowed".into(),
+        "who:(local),protocol:local,operation:show_access,scope:cluster,outcome:done".into(),
+        "who:(local),protocol:local,operation:end_clients,scope:cluster,outcome:allowed".into(),
         format!(
             "who:ada,{from},operation:show_metrics,scope:cluster,outcome:denied,reason:forbidden"
         ),
@@ -179,7 +191,7 @@ async fn secure_act_is_refused_with_an_alarm_while_the_log_cannot_be_written_and
     let write = request(Call::Update(set("k", "v")));
     node.handle(&local, write).await.expect("written");
     ask(&node, &local, DirectoryCall::AlterBucket(Vec::new())).await.expect("altered");
-    node.authorize(&local, Operate::Reload).expect("allowed");
+    node.authorize(&local, Operate::Reload).expect("allowed").done();
     std::fs::remove_file(&folder).expect("ours");
     let mut tries = 0;
     let mut healed = Err(Error::new(Reason::OutOfSpace, "not yet"));
@@ -232,7 +244,7 @@ async fn work_of_the_node_itself_is_not_recorded() {
     let place = Place::new();
     let node = place.start().await;
     ask(&node, &Principal::Node, DirectoryCall::AlterBucket(Vec::new())).await.expect("altered");
-    node.authorize(&Principal::Node, Operate::Reload).expect("allowed");
+    node.authorize(&Principal::Node, Operate::Reload).expect("allowed").done();
     assert_eq!(lines(&node, &place).await.len(), 1, "the log was opened");
     node.stop().await.expect("it stops");
 }

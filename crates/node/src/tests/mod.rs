@@ -6,6 +6,7 @@ mod admission;
 mod alarms;
 mod audit_records;
 mod available;
+mod bucket_audit;
 mod buckets;
 mod budget;
 mod cluster;

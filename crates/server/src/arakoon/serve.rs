@@ -329,15 +329,8 @@ impl ArakoonConnection {
                 self.write_reply(command, &shape, reply);
             }
             DeferredReply::DropMaster(command) => {
-                // Checked first, because the only member refuses to drop its mastership.
-                let answer = match views::answer_query(self, &ClusterQuery::DropMaster) {
-                    Ok(body) => match self.shared.node.drop_master(&self.bucket).await {
-                        Ok(()) => Ok((body, 0)),
-                        Err(error) => Err(ArakoonRefusal::from(&error)),
-                    },
-                    Err(refusal) => Err(refusal),
-                };
-                self.write_answer(command, answer);
+                let answer = views::drop_master(self).await;
+                self.write_answer(command, answer.map(|body| (body, 0)));
             }
         }
         Ok(())

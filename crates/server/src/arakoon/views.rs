@@ -9,7 +9,8 @@ use super::serve::ArakoonConnection;
 use super::statistics::{NodeFigures, NumberSeries};
 use super::translate::{ClusterQuery, on_master_refusal};
 use super::values::Wire;
-use node::{BucketPlacement, Sample};
+use base::{Error, Reason};
+use node::{BucketPlacement, RecordedAct, Sample};
 use std::sync::PoisonError;
 
 const DROP_ON_SINGLETON: &str = "drop master not supported for singletons";
@@ -19,9 +20,9 @@ pub fn answer_query(
     connection: &ArakoonConnection,
     query: &ClusterQuery,
 ) -> Result<Vec<u8>, ArakoonRefusal> {
-    if let Some(act) = query.act() {
-        let decided = connection.shared.node.authorize(connection.flow.principal(), act);
-        decided.map_err(|error| ArakoonRefusal::not_supported(&error.text()))?;
+    // Whoever drops the mastership decides about that, and records it.
+    if *query != ClusterQuery::DropMaster {
+        authorize(connection, query)?.done();
     }
     let placement = connection
         .shared
@@ -57,6 +58,32 @@ pub fn answer_query(
         ClusterQuery::DropMaster | ClusterQuery::SlaveCommand(None) => {}
     }
     Ok(body)
+}
+
+fn authorize(
+    connection: &ArakoonConnection,
+    query: &ClusterQuery,
+) -> Result<RecordedAct, ArakoonRefusal> {
+    let Some(act) = query.act() else { return Ok(RecordedAct::UNRECORDED) };
+    let decided = connection.shared.node.authorize(connection.flow.principal(), act);
+    decided.map_err(|error| ArakoonRefusal::not_supported(&error.text()))
+}
+
+/// Drops the mastership, and returns the body of the answer. A node that is no master succeeds
+/// without effect.
+pub async fn drop_master(connection: &mut ArakoonConnection) -> Result<Vec<u8>, ArakoonRefusal> {
+    let act = authorize(connection, &ClusterQuery::DropMaster)?;
+    // Checked first, because the only member refuses to drop its mastership.
+    let body = match answer_query(connection, &ClusterQuery::DropMaster) {
+        Ok(body) => body,
+        Err(refusal) => {
+            act.finish::<()>(&Err(Error::new(Reason::NotSupported, DROP_ON_SINGLETON)));
+            return Err(refusal);
+        }
+    };
+    let dropped = connection.shared.node.drop_master(&connection.bucket).await;
+    act.finish(&dropped);
+    dropped.map(|()| body).map_err(|error| ArakoonRefusal::from(&error))
 }
 
 fn is_master(placement: &BucketPlacement) -> bool {

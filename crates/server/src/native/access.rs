@@ -2,7 +2,7 @@
 //! requests.
 
 use super::confirmation;
-use super::errors::{self, malformed};
+use super::errors::malformed;
 use super::json::bodies::read_plain;
 use super::parameters::Parameter;
 use super::render::json_answer;
@@ -222,11 +222,7 @@ fn parse_password(password: Option<String>) -> Result<Option<Password>> {
 }
 
 /// Carries out a request about users and roles, which the principal may make.
-pub async fn answer(shared: &Shared, principal: &Principal, request: AccessRequest) -> HttpAnswer {
-    execute(shared, principal, request).await.unwrap_or_else(|error| errors::answer(&error))
-}
-
-async fn execute(
+pub async fn execute(
     shared: &Shared,
     principal: &Principal,
     request: AccessRequest,

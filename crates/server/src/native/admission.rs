@@ -4,7 +4,7 @@
 //! Operators need no token. On listeners that are not for operators, a joining node presents one as
 //! `Authorization: Bearer TOKEN` (RFC 6750).
 
-use super::errors::{self, malformed};
+use super::errors::malformed;
 use super::json::bodies::read_plain;
 use super::render::json_answer;
 use super::routes::{Admission, HttpRoute, RequestBody, ResponseBody, RouteName, cluster};
@@ -115,16 +115,11 @@ pub async fn create(
     shared: &Shared,
     principal: &Principal,
     lifetime_ms: Option<u64>,
-) -> HttpAnswer {
-    match shared.node.make_join_token(principal, lifetime_ms).await {
-        Ok(token) => {
-            let cluster = shared.node.cluster().cluster.into();
-            let token = token.text().to_string();
-            let made = api::JoinTokenReply { token, lifetime_ms, cluster };
-            json_answer(StatusCode::Created, &made)
-        }
-        Err(error) => errors::answer(&error),
-    }
+) -> Result<HttpAnswer, Error> {
+    let token = shared.node.make_join_token(principal, lifetime_ms).await?;
+    let (token, cluster) = (token.text().to_string(), shared.node.cluster().cluster.into());
+    let made = api::JoinTokenReply { token, lifetime_ms, cluster };
+    Ok(json_answer(StatusCode::Created, &made))
 }
 
 #[cfg(test)]

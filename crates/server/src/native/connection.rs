@@ -292,17 +292,17 @@ impl NativeConnection {
                 origin.target = Some(SlowTarget::of(&request));
                 stream::rows(self, request, range, origin).await?
             }
-            Ok(NativePlan::Operator(call)) => {
-                if let Err(error) = self.decide(&call) {
-                    self.refuse(error.into(), origin);
-                    return Ok(());
+            Ok(NativePlan::Operator(call)) => match self.decide(&call) {
+                Err(error) => self.refuse(error.into(), origin),
+                Ok(act) => {
+                    // Send earlier answers first: their clients must not wait for this operation.
+                    self.flush().await?;
+                    let (principal, act) = (self.flow.principal(), (call, act));
+                    let answer = operators::answer(&self.shared, principal, act).await;
+                    let verdict = operators::verdict(&answer);
+                    self.output.push(&self.shared, answer, origin, verdict);
                 }
-                // Send earlier answers first: their clients must not wait for this operation.
-                self.flush().await?;
-                let answer = operators::answer(&self.shared, self.flow.principal(), call).await;
-                let verdict = operators::verdict(&answer);
-                self.output.push(&self.shared, answer, origin, verdict);
-            }
+            },
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Emptying of a bucket in one step, and of a prefix in parts: their routes, and the token with
 //! which the next call continues.
 
-use super::errors;
 use super::errors::malformed;
 use super::json::bodies::read_plain;
 use super::parameters::Parameter;
@@ -60,16 +59,16 @@ pub fn parse(bucket: BucketName, body: &[u8]) -> Result<EmptyPrefixCall, Error> 
 }
 
 /// Empties a part of the prefix.
-pub async fn answer(shared: &Shared, principal: &Principal, call: EmptyPrefixCall) -> HttpAnswer {
+pub async fn answer(
+    shared: &Shared,
+    principal: &Principal,
+    call: EmptyPrefixCall,
+) -> Result<HttpAnswer, Error> {
     let EmptyPrefixCall { bucket, prefix, start } = call;
-    match shared.node.empty_prefix(principal, &bucket, &prefix, start).await {
-        Ok(progress) => {
-            let r#continue = progress.next.as_ref().map(encode_token);
-            let emptied = api::EmptyPrefixProgress { removed: progress.removed, r#continue };
-            json_answer(StatusCode::Ok, &emptied)
-        }
-        Err(error) => errors::answer(&error),
-    }
+    let progress = shared.node.empty_prefix(principal, &bucket, &prefix, start).await?;
+    let r#continue = progress.next.as_ref().map(encode_token);
+    let emptied = api::EmptyPrefixProgress { removed: progress.removed, r#continue };
+    Ok(json_answer(StatusCode::Ok, &emptied))
 }
 
 /// Encodes a cursor as text: the length of the first key, then both keys.

@@ -155,7 +155,7 @@ impl LocalConnection {
             Ok(NativePlan::Operator(call)) => {
                 let principal = Principal::LocalOperator;
                 match login::decide(&self.shared, &principal, &call) {
-                    Ok(()) => operators::answer(&self.shared, &principal, call).await,
+                    Ok(act) => operators::answer(&self.shared, &principal, (call, act)).await,
                     Err(error) => errors::answer(&error),
                 }
             }

@@ -14,6 +14,7 @@ use crate::http::Head;
 use crate::shared::Shared;
 use base::rights::Need;
 use base::{Error, Principal, Reason};
+use node::RecordedAct;
 use std::net::{IpAddr, Ipv6Addr};
 
 impl NativeConnection {
@@ -32,7 +33,7 @@ impl NativeConnection {
             return Err(misplaced(self.role));
         }
         let needs = needs.into_iter().flatten();
-        self.shared.node.authorize_any(&mut self.flow, needs)?;
+        self.shared.node.authorize_any(&mut self.flow, None, needs)?;
         Ok(target)
     }
 
@@ -89,7 +90,7 @@ impl NativeConnection {
     }
 
     /// Decides about an operator's call.
-    pub(super) fn decide(&self, call: &OperatorCall) -> Result<(), Error> {
+    pub(super) fn decide(&self, call: &OperatorCall) -> Result<RecordedAct, Error> {
         decide(&self.shared, self.flow.principal(), call)
     }
 }
@@ -99,10 +100,10 @@ pub(super) fn decide(
     shared: &Shared,
     principal: &Principal,
     call: &OperatorCall,
-) -> Result<(), Error> {
+) -> Result<RecordedAct, Error> {
     match call.act() {
         Some(act) => shared.node.authorize(principal, act),
-        None => Ok(()),
+        None => Ok(RecordedAct::UNRECORDED),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
 use base::{Error, Kind, Principal, Reason};
 use bytes::Bytes;
-use node::{Sample, SampleKind};
+use node::{RecordedAct, Sample, SampleKind};
 use serde::Serialize;
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -18,82 +18,83 @@ use std::sync::Arc;
 const PLAIN: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Carries out an operator's request, which the principal may do.
-pub async fn answer(shared: &Arc<Shared>, principal: &Principal, call: OperatorCall) -> HttpAnswer {
-    if let Some(act) = call.act()
-        && let Err(error) = shared.node.confirm_act(act).await
-    {
-        return errors::answer(&error);
-    }
-    match call {
-        OperatorCall::Checkpoint(target) => match checkpoints::create(shared, &target).await {
-            Ok(path) => json_answer(&api::Checkpoint { target: path }),
-            Err(error) => errors::answer(&error),
-        },
-        OperatorCall::ListCheckpoints => match checkpoints::list(shared).await {
-            Ok(found) => json_answer(&found),
-            Err(error) => errors::answer(&error),
-        },
-        OperatorCall::RemoveCheckpoint(name) => done(checkpoints::remove(shared, &name).await),
-        OperatorCall::GetLogLevels => log_levels(shared),
-        OperatorCall::PutLogLevels(changes) => match set_log_levels(shared, &changes) {
-            Ok(()) => log_levels(shared),
-            Err(error) => errors::answer(&error),
-        },
-        OperatorCall::Reload => match shared.reload().await {
-            Ok(reply) => json_answer(&reply),
-            Err(error) => errors::answer(&error),
-        },
+/// Carries out an operator's request, which the principal may do, and records its outcome.
+pub async fn answer(
+    shared: &Arc<Shared>,
+    principal: &Principal,
+    (call, act): (OperatorCall, RecordedAct),
+) -> HttpAnswer {
+    let answer = match act.confirm().await {
+        Ok(()) => carry_out(shared, principal, call).await,
+        Err(error) => Err(error),
+    };
+    act.finish(&answer);
+    answer.unwrap_or_else(|error| errors::answer(&error))
+}
+
+async fn carry_out(
+    shared: &Arc<Shared>,
+    principal: &Principal,
+    call: OperatorCall,
+) -> Result<HttpAnswer, Error> {
+    Ok(match call {
+        OperatorCall::Checkpoint(target) => {
+            let target = checkpoints::create(shared, &target).await?;
+            json_answer(&api::Checkpoint { target })
+        }
+        OperatorCall::ListCheckpoints => json_answer(&checkpoints::list(shared).await?),
+        OperatorCall::RemoveCheckpoint(name) => {
+            checkpoints::remove(shared, &name).await?;
+            done()
+        }
+        OperatorCall::GetLogLevels => log_levels(shared)?,
+        OperatorCall::PutLogLevels(changes) => {
+            set_log_levels(shared, &changes)?;
+            log_levels(shared)?
+        }
+        OperatorCall::Reload => json_answer(&shared.reload().await?),
         OperatorCall::ListSlowRequests => json_answer(&slow::list(shared)),
         OperatorCall::ResetSlowRequests => {
             shared.node.clear_slow_requests();
-            done(Ok(()))
+            done()
         }
         OperatorCall::ListHotKeys => json_answer(&hot::list(shared, principal)),
-        OperatorCall::EmptyPrefix(call) => emptying::answer(shared, principal, call).await,
-        OperatorCall::SeeMove(bucket) => match shared.node.move_status(&bucket).await {
-            Ok(movement) => json_answer(&moves::describe(&bucket, &movement)),
-            Err(error) => errors::answer(&error),
-        },
+        OperatorCall::EmptyPrefix(call) => emptying::answer(shared, principal, call).await?,
+        OperatorCall::SeeMove(bucket) => {
+            json_answer(&moves::describe(&bucket, &shared.node.move_status(&bucket).await?))
+        }
         OperatorCall::Cluster => json_answer(&overview(shared).await),
-        OperatorCall::Transfer(group, to) => done(shared.node.transfer(group, &to).await),
-        OperatorCall::Verify(group) => match shared.node.verify(group).await {
-            Ok(pass) => json_answer(&api::ComparisonPass { pass }),
-            Err(error) => errors::answer(&error),
-        },
+        OperatorCall::Transfer(group, to) => {
+            shared.node.transfer(group, &to).await?;
+            done()
+        }
+        OperatorCall::Verify(group) => {
+            json_answer(&api::ComparisonPass { pass: shared.node.verify(group).await? })
+        }
         OperatorCall::DecidedValue(group, index, token_digest) => {
-            match shared.node.decided_value(principal, group, index, token_digest).await {
-                Ok(value) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Value(value)),
-                Err(error) => errors::answer(&error),
-            }
+            let value = shared.node.decided_value(principal, group, index, token_digest).await?;
+            HttpAnswer::new(StatusCode::Ok, AnswerContent::Value(value))
         }
         OperatorCall::MakeToken(lifetime_ms) => {
-            admission::create(shared, principal, lifetime_ms).await
+            admission::create(shared, principal, lifetime_ms).await?
         }
-        OperatorCall::Access(request) => access::answer(shared, principal, request).await,
+        OperatorCall::Access(request) => access::execute(shared, principal, request).await?,
         OperatorCall::Status => json_answer(&status(shared)),
         OperatorCall::Metrics => {
             let text = metrics(shared);
             HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PROMETHEUS, text.into()))
         }
         OperatorCall::Live => live(shared),
-        OperatorCall::Ready => match check_ready(shared) {
-            Ok(()) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "ready\n".into())),
-            // The status is 503 for every reason, so that health checks retry.
-            Err(error) => errors::with_status(StatusCode::Unavailable, &error),
-        },
+        OperatorCall::Ready => ready(shared),
         OperatorCall::OpenApi => {
             HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(document(shared)))
         }
-    }
+    })
 }
 
-/// Answers a call that has no content to answer.
-fn done(result: Result<(), Error>) -> HttpAnswer {
-    match result {
-        Ok(()) => HttpAnswer::new(StatusCode::NoContent, AnswerContent::None),
-        Err(error) => errors::answer(&error),
-    }
+/// Answers a call that was done and has no content to answer.
+fn done() -> HttpAnswer {
+    HttpAnswer::new(StatusCode::NoContent, AnswerContent::None)
 }
 
 /// Answers the liveness check: the process answers, and no long task of it stands still.
@@ -104,6 +105,14 @@ fn live(shared: &Shared) -> HttpAnswer {
     let names: Vec<_> = shared.node.stalled_tasks().into_iter().map(|beat| beat.name).collect();
     let text = format!("tasks stand still: {}\n", names.join(", "));
     HttpAnswer::new(StatusCode::Unavailable, AnswerContent::Text(PLAIN, text.into()))
+}
+
+fn ready(shared: &Shared) -> HttpAnswer {
+    match check_ready(shared) {
+        Ok(()) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "ready\n".into())),
+        // The status is 503 for every reason, so that health checks retry.
+        Err(error) => errors::with_status(StatusCode::Unavailable, &error),
+    }
 }
 
 fn check_ready(shared: &Shared) -> Result<(), Error> {
@@ -137,11 +146,9 @@ fn json_answer(value: &impl Serialize) -> HttpAnswer {
     render::json_answer(StatusCode::Ok, value)
 }
 
-fn log_levels(shared: &Shared) -> HttpAnswer {
-    let Some(levels) = &shared.settings.log_levels else {
-        return errors::answer(&log_levels_unsupported());
-    };
-    json_answer(&levels.levels().into_iter().collect::<api::SectionLevels>())
+fn log_levels(shared: &Shared) -> Result<HttpAnswer, Error> {
+    let levels = shared.settings.log_levels.as_ref().ok_or_else(log_levels_unsupported)?;
+    Ok(json_answer(&levels.levels().into_iter().collect::<api::SectionLevels>()))
 }
 
 fn set_log_levels(shared: &Shared, changes: &[(String, String)]) -> Result<(), Error> {

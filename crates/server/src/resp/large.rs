@@ -6,6 +6,7 @@ use super::translate::{MultiStep, RespShape};
 use crate::Shared;
 use crate::buffer_budget::{BufferBudget, FREE_BYTES, overloaded, reply_bytes};
 use base::{Body, LogIndex, Reply, Result};
+use node::RecordedAct;
 
 /// Returns the log index of an update's reply. `None`: the reply is not an update's.
 #[inline]
@@ -89,12 +90,13 @@ impl RespConnection {
     pub(super) async fn run_and_charge(
         &mut self,
         multi_step: MultiStep,
+        act: RecordedAct,
     ) -> std::result::Result<(), ()> {
         // Many in one pipeline: others run in between.
         tokio::task::yield_now().await;
         let is_sent_in_parts = matches!(multi_step, MultiStep::Values(_));
         let from = self.out.position();
-        self.run_multi_step(multi_step).await?;
+        self.run_multi_step(multi_step, act).await?;
         if !is_sent_in_parts {
             self.charge_answer(from);
         }

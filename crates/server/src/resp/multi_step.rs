@@ -16,7 +16,7 @@ use base::{
     Body, Bound, Call, DirectoryCall, Error, Key, Page, Range, Read, ReadLevel, Reason, Reply,
     Request, RowContent, SyncPolicy,
 };
-use node::SubmitResult;
+use node::{RecordedAct, SubmitResult};
 
 /// Number of consecutive keys among which `RANDOMKEY` draws one.
 const RANDOM_KEY_CANDIDATES: usize = 1_000;
@@ -31,18 +31,26 @@ impl RespConnection {
         let node = &self.shared.node;
         let decided = match multi_step.act() {
             Some(act) => node.authorize(&self.client.principal, act),
-            None => Ok(()),
+            None => Ok(RecordedAct::UNRECORDED),
         };
-        if let Err(error) = decided {
-            self.record_outcome(OperationKind::Other, Verdict::Failed(error.kind()));
-            self.fail(&error);
-            return None;
+        match decided {
+            Ok(act) => Some(DeferredReply::MultiStep(multi_step, act)),
+            Err(error) => {
+                self.record_outcome(OperationKind::Other, Verdict::Failed(error.kind()));
+                self.fail(&error);
+                None
+            }
         }
-        Some(DeferredReply::MultiStep(multi_step))
     }
 
-    /// Runs a multi-step command, and writes exactly one answer. Fails only if the connection does.
-    pub(super) async fn run_multi_step(&mut self, multi_step: MultiStep) -> Result<(), ()> {
+    /// Runs a multi-step command, writes exactly one answer, and records the outcome of an act.
+    /// Fails only if the connection does.
+    pub(super) async fn run_multi_step(
+        &mut self,
+        multi_step: MultiStep,
+        act: RecordedAct,
+    ) -> Result<(), ()> {
+        let mut outcome = Ok(());
         match multi_step {
             MultiStep::Keys(glob) => self.keys(&glob).await,
             MultiStep::Scan(scan) => self.scan(scan).await,
@@ -59,7 +67,7 @@ impl RespConnection {
             }
             MultiStep::Configuration(globs) => self.configuration(&globs).await,
             MultiStep::List(selection) => self.list(&selection),
-            MultiStep::Kill(kill) => self.kill(&kill),
+            MultiStep::Kill(kill) => outcome = self.kill(&kill),
             MultiStep::Role => self.role(),
             MultiStep::ResetCounts => {
                 self.registry.counts.reset();
@@ -67,6 +75,7 @@ impl RespConnection {
             }
             MultiStep::Login(login) => self.login(login).await,
         }
+        act.finish(&outcome);
         Ok(())
     }
 
@@ -253,15 +262,19 @@ impl RespConnection {
         self.out.verbatim(&lines.collect::<String>());
     }
 
-    fn kill(&mut self, kill: &KillFilter) {
+    fn kill(&mut self, kill: &KillFilter) -> base::Result<()> {
         let clients = self.registry.clients();
         let matching: Vec<_> = clients.iter().filter(|info| kill.matches(info)).collect();
         matching.iter().for_each(|info| info.activity.end());
         match (kill.is_legacy_form, matching.is_empty()) {
-            (true, true) => self.refuse(&RespRefusal::new("ERR No such client")),
+            (true, true) => {
+                self.refuse(&RespRefusal::new("ERR No such client"));
+                return Err(Error::new(Reason::NotFound, "no such client"));
+            }
             (true, false) => self.out.ok(),
             (false, _) => self.out.integer(matching.len() as i64),
         }
+        Ok(())
     }
 
     fn role(&mut self) {

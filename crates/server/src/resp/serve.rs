@@ -17,7 +17,7 @@ use crate::stages::{StageTimes, WaitStage};
 use crate::{Connection, Shared, Shutdown, writer};
 use base::limits::PIPELINE_DEPTH_MAX;
 use base::{BucketName, Call, Reply, Request, Result};
-use node::{Flow, LaterReply, SubmitResult};
+use node::{Flow, LaterReply, RecordedAct, SubmitResult};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -47,8 +47,9 @@ pub(crate) async fn serve(
 pub(super) enum DeferredReply {
     /// Request of one reply. No later request is handled before the reply has arrived.
     Reply(LaterReply, RespShape, OperationKind),
-    /// Command that takes several requests. No later request is handled before it is done.
-    MultiStep(MultiStep),
+    /// Command that takes several requests, or an act. No later request is handled before it is
+    /// done.
+    MultiStep(MultiStep, RecordedAct),
     /// Request of one key. Requests of other keys may run concurrently.
     Independent(ParallelCall),
     /// Answer that is complete, but must follow answers that are not.
@@ -370,7 +371,9 @@ impl RespConnection {
                 let reply = self.stages.measure(WaitStage::Reply, reply).await;
                 self.count_and_write_reply(&shape, operation, reply);
             }
-            DeferredReply::MultiStep(multi_step) => self.run_and_charge(multi_step).await?,
+            DeferredReply::MultiStep(multi_step, act) => {
+                self.run_and_charge(multi_step, act).await?;
+            }
         }
         self.suppress_reply(from);
         Ok(())

@@ -58,7 +58,7 @@ impl RiakConnection {
         }
         let Some(Ok(resource)) = parse_path(&request.path) else { return plan(request) };
         let need = least_need(&resource, request.method);
-        match node.authorize_any(&mut self.flow, need) {
+        match node.authorize_any(&mut self.flow, None, need) {
             Ok(()) => plan(request),
             Err(error) => RiakPlan::Answer(errors::answer(&error)),
         }

@@ -126,8 +126,7 @@ impl TestServer {
     /// Returns the node's audit log, once everything so far is in it.
     pub fn audit_log(&self) -> String {
         let node = self.node.as_ref().expect("it runs until it is dropped");
-        let synced = node.confirm_act(base::rights::Operate::ShowAccess);
-        self.runtime.block_on(synced).expect("it is written");
+        self.runtime.block_on(node.sync_audit_log()).expect("it is written");
         let file = self.folder.join("audit/audit-0000000001.jsonl");
         std::fs::read_to_string(file).expect("it is there")
     }

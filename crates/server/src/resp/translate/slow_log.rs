@@ -5,7 +5,7 @@ use super::{CommandContext, RespPlan, TranslateResult};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Args;
 use base::rights::Operate;
-use node::{SlowEntry, SlowRequest, SlowStages};
+use node::{RecordedAct, SlowEntry, SlowRequest, SlowStages};
 use std::cmp::Reverse;
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ const SHOWN: i64 = 10;
 const COUNT_ERROR: RespRefusal =
     RespRefusal::new("ERR count should be greater than or equal to -1");
 
-/// Refuses an act of operators to a client that may not do it.
-fn authorize(ctx: &CommandContext<'_>, act: Operate) -> Result<(), RespRefusal> {
+/// Decides about an act of operators. Refuses it to a client that may not do it.
+fn authorize(ctx: &CommandContext<'_>, act: Operate) -> Result<RecordedAct, RespRefusal> {
     let decided = ctx.shared.node.authorize(&ctx.client.principal, act);
     decided.map_err(|error| RespRefusal::from_text(errors::text(&error)))
 }
 
 pub fn get(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
-    authorize(ctx, Operate::ShowSlowRequests)?;
+    authorize(ctx, Operate::ShowSlowRequests)?.done();
     let count = match args.len() {
         2 => SHOWN,
         3 => base::codec::decimal(args.get(2)).ok_or(COUNT_ERROR)?,
@@ -82,14 +82,15 @@ fn stages_text(stages: &SlowStages) -> String {
 }
 
 pub fn len(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
-    authorize(ctx, Operate::ShowSlowRequests)?;
+    authorize(ctx, Operate::ShowSlowRequests)?.done();
     ctx.out.count(ctx.shared.node.slow_requests_count() as u64);
     Ok(RespPlan::Answered)
 }
 
 pub fn reset(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
-    authorize(ctx, Operate::ClearSlowRequests)?;
+    let act = authorize(ctx, Operate::ClearSlowRequests)?;
     ctx.shared.node.clear_slow_requests();
+    act.done();
     ctx.out.ok();
     Ok(RespPlan::Answered)
 }
