@@ -17,6 +17,8 @@ use tls::Stream;
 
 /// Bucket type of ids that are valid bucket names.
 const PLAIN: &str = "arakoon";
+/// Name of a connection's opening in the audit log.
+const CONNECT: &str = "connect";
 /// Bucket type of all other ids, which are escaped.
 const ESCAPED: &str = "arakoon-escaped";
 
@@ -64,6 +66,11 @@ pub(super) async fn open(
         Principal::Node | Principal::LocalOperator => true,
     };
     if node.is_access_on() && !may_enter {
+        let reason = match principal.user() {
+            Some(_) => Reason::Forbidden,
+            None => Reason::Unauthenticated,
+        };
+        node.record_refusal(principal, CONNECT, bucket.full().into(), reason);
         let text = "the user of the client's certificate, or else of the listener \
                     (`arakoon_user`), has no right in it, or there is none";
         return Err(Error::new(Reason::Forbidden, text));

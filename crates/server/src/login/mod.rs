@@ -165,14 +165,14 @@ impl Logins {
             node.record_login(&[], Some(from), &login);
             return login;
         }
-        let encoded = parameter(header, BASIC).ok_or_else(wrong_credentials)?;
-        let decoded = STANDARD.decode(encoded.trim_ascii()).map_err(|_| wrong_credentials())?;
-        let decoded = Password::new(&decoded).map_err(|_| wrong_credentials())?;
-        let mut parts = decoded.bytes().splitn(2, |byte| *byte == b':');
-        let (user, password) = (parts.next().unwrap_or_default(), parts.next());
-        let password = Password::new(password.unwrap_or_default());
-        let password = password.map_err(|_| wrong_credentials())?;
-        self.by_password(node, from, (user, &password)).await
+        match basic(header) {
+            Some((user, password)) => self.by_password(node, from, (&user, &password)).await,
+            None => {
+                let login = Err(wrong_credentials());
+                node.record_login(&[], Some(from), &login);
+                login
+            }
+        }
     }
 
     /// Hashes a new password. Errors: `Overloaded`.
@@ -194,6 +194,16 @@ const BEARER: &[u8] = b"bearer ";
 fn parameter<'a>(header: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
     let (begin, rest) = header.split_at_checked(scheme.len())?;
     begin.eq_ignore_ascii_case(scheme).then_some(rest)
+}
+
+/// Returns the name and the password of a header of the scheme `Basic`. `None`: it is malformed, or
+/// of another scheme.
+fn basic(header: &[u8]) -> Option<(Vec<u8>, Password)> {
+    let decoded = STANDARD.decode(parameter(header, BASIC)?.trim_ascii()).ok()?;
+    let decoded = Password::new(&decoded).ok()?;
+    let mut parts = decoded.bytes().splitn(2, |byte| *byte == b':');
+    let (user, password) = (parts.next().unwrap_or_default(), parts.next());
+    Some((user.to_vec(), Password::new(password.unwrap_or_default()).ok()?))
 }
 
 /// Returns true if a header `Authorization` presents a user's credentials, and no join token.

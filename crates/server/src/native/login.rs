@@ -6,12 +6,15 @@
 
 use super::connection::NativeConnection;
 use super::route_needs::least_needs;
+use super::route_operations::operation_name;
 use super::routes::Admission;
 use super::target::{HttpRefusal, RequestTarget};
 use super::translate::OperatorCall;
 use crate::connection::{Access, ListenerKind, ListenerRole};
 use crate::http::Head;
+use crate::login;
 use crate::shared::Shared;
+use base::access::Verb;
 use base::rights::Need;
 use base::{Error, Principal, Reason};
 use node::RecordedAct;
@@ -33,7 +36,7 @@ impl NativeConnection {
             return Err(misplaced(self.role));
         }
         let needs = needs.into_iter().flatten();
-        self.shared.node.authorize_any(&mut self.flow, None, needs)?;
+        self.shared.node.authorize_any(&mut self.flow, operation_name(&target), needs)?;
         Ok(target)
     }
 
@@ -71,9 +74,10 @@ impl NativeConnection {
             None if node.is_access_on() && admission != Admission::Open => {
                 let caller = (self.role.origin.address, self.flow.principal());
                 let identity = self.stream.identity();
-                match self.shared.logins.record_by_certificate(node, caller, identity)? {
-                    Some(login) => Principal::User(login, self.role.rights()),
-                    None => self.role.principal(),
+                match self.shared.logins.record_by_certificate(node, caller, identity) {
+                    Ok(Some(login)) => Principal::User(login, self.role.rights()),
+                    Ok(None) => self.role.principal(),
+                    Err(error) => return Err(self.refuse_stranger(target, error)),
                 }
             }
             _ => self.role.principal(),
@@ -81,12 +85,23 @@ impl NativeConnection {
         let is_anonymous = principal.user().is_none();
         if node.is_access_on() && is_anonymous && admission == Admission::Rights {
             let text = "log in first: this cluster requires a user";
-            return Err(Error::new(Reason::Unauthenticated, text).into());
+            return Err(self.refuse_stranger(target, Error::new(Reason::Unauthenticated, text)));
         }
         if principal != *self.flow.principal() {
             self.flow.set_principal(principal);
         }
         Ok(())
+    }
+
+    /// Records that a request without a login is refused. Returns the refusal.
+    fn refuse_stranger(&self, target: &RequestTarget, error: Error) -> HttpRefusal {
+        let need = least_needs(target)[0];
+        let verb = || need.and_then(|need| need.verb()).map_or("member", Verb::name);
+        let operation = operation_name(target).unwrap_or_else(verb);
+        let scope = need.map_or_else(String::new, |need| need.scope());
+        let stranger = self.role.principal();
+        self.shared.node.record_refusal(&stranger, operation, scope, error.reason);
+        error.into()
     }
 
     /// Decides about an operator's call.

@@ -33,6 +33,7 @@ mod reload;
 mod render;
 mod ring;
 mod route_needs;
+mod route_operations;
 mod routes;
 mod schemas;
 mod siblings;

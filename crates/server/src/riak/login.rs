@@ -12,6 +12,9 @@ use base::access::Verb;
 use base::rights::{KeySet, Need};
 use base::{Error, Principal, Reason};
 
+/// Name, in the audit log, of a request that is no operation: for the list of resources, or for
+/// what is not served.
+const OTHER: &str = "request";
 /// Path of the liveness check, which needs no login.
 const PING: &str = "/ping";
 
@@ -34,11 +37,14 @@ impl RiakConnection {
                 let caller = (self.role.origin.address, self.flow.principal());
                 let identity = self.stream.identity();
                 let login = self.shared.logins.record_by_certificate(node, caller, identity);
-                match login.map_err(|error| errors::answer(&error))? {
-                    Some(login) => Principal::User(login, self.role.rights()),
-                    None => {
-                        let text = "log in first: this cluster requires a user";
-                        let error = Error::new(Reason::Unauthenticated, text);
+                let stranger = || {
+                    let text = "log in first: this cluster requires a user";
+                    Error::new(Reason::Unauthenticated, text)
+                };
+                match login.and_then(|login| login.ok_or_else(stranger)) {
+                    Ok(login) => Principal::User(login, self.role.rights()),
+                    Err(error) => {
+                        self.record_stranger(request, &error);
                         return Err(errors::answer(&error).into());
                     }
                 }
@@ -50,6 +56,14 @@ impl RiakConnection {
         Ok(())
     }
 
+    /// Records that a request without a login is refused.
+    fn record_stranger(&self, request: &RiakRequest, error: &Error) {
+        let Some(Ok(resource)) = parse_path(&request.path) else { return };
+        let operation = operation_name(&resource, request.method).unwrap_or(OTHER);
+        let (node, stranger) = (&self.shared.node, self.role.principal());
+        node.record_refusal(&stranger, operation, scope(&resource), error.reason);
+    }
+
     /// Plans a request. Refuses one with a body whose sender lacks what its path needs.
     pub(super) fn plan(&mut self, request: &RiakRequest) -> RiakPlan {
         let node = &self.shared.node;
@@ -58,7 +72,8 @@ impl RiakConnection {
         }
         let Some(Ok(resource)) = parse_path(&request.path) else { return plan(request) };
         let need = least_need(&resource, request.method);
-        match node.authorize_any(&mut self.flow, None, need) {
+        let operation = operation_name(&resource, request.method);
+        match node.authorize_any(&mut self.flow, operation, need) {
             Ok(()) => plan(request),
             Err(error) => RiakPlan::Answer(errors::answer(&error)),
         }
@@ -84,5 +99,45 @@ fn least_need(resource: &Resource, method: Method) -> Option<Need<'_>> {
             Some(Need::Type(Verb::Own, kind))
         }
         _ => None,
+    }
+}
+
+/// Returns the name of the operation that a request is. `None`: it is none.
+pub(super) fn operation_name(resource: &Resource, method: Method) -> Option<&'static str> {
+    use Method::{Delete, Get, Head, Post, Put};
+    Some(match (resource, method) {
+        (Resource::Object(..), Get | Head) => "fetch",
+        (Resource::Object(..), Put | Post) | (Resource::Keys(_), Post) => "store",
+        (Resource::Object(..), Delete) => "remove",
+        (Resource::Datatype(..) | Resource::Counter(..), Get | Head) => "fetch_type",
+        (Resource::Datatype(..), Delete) => "remove",
+        (Resource::Datatype(..) | Resource::Counter(..), Put | Post) => "change",
+        (Resource::Keys(_), Get | Head) => "list_keys",
+        (Resource::Properties(_), Get | Head) => "describe_bucket",
+        (Resource::Keys(_) | Resource::Properties(_), Put) => "alter_bucket",
+        (Resource::Properties(_), Delete) => "reset_bucket",
+        (Resource::TypeProperties { .. }, Get | Head) => "list_types",
+        (Resource::TypeProperties { .. }, Put) => "alter_type",
+        (Resource::Owners(..), Get | Head) => "owners",
+        (Resource::Buckets { .. }, Get | Head) => "list_buckets",
+        (Resource::Statistics, Get | Head) => "show_statistics",
+        _ => return None,
+    })
+}
+
+/// Returns the scope of a resource, as grants have it. Empty: it is about no bucket.
+fn scope(resource: &Resource) -> String {
+    match resource {
+        Resource::Object(bucket, _)
+        | Resource::Keys(bucket)
+        | Resource::Properties(bucket)
+        | Resource::Datatype(bucket, _)
+        | Resource::Counter(bucket, _)
+        | Resource::Owners(bucket, _) => bucket.name.full().into(),
+        Resource::Buckets { kind } | Resource::TypeProperties { kind } => {
+            format!("{}/*", if kind == "default" { TYPE } else { kind })
+        }
+        Resource::Statistics => "cluster".into(),
+        Resource::Ping | Resource::Root | Resource::Unsupported(_) => String::new(),
     }
 }

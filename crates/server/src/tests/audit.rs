@@ -10,14 +10,14 @@ const PASSWORD: &str = "correct horse: battery";
 const WRONG: &str = "wrong-password-typed";
 
 /// Returns the lines behind the first `skipped` ones, once each of them is written.
-fn lines(server: &TestServer, skipped: usize) -> Vec<Value> {
+pub(super) fn lines(server: &TestServer, skipped: usize) -> Vec<Value> {
     let text = server.audit_log();
     let lines = text.lines().skip(skipped);
     lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 /// Returns a line's parts that tests compare: who, protocol, operation, outcome.
-fn fact(line: &Value) -> [String; 4] {
+pub(super) fn fact(line: &Value) -> [String; 4] {
     ["who", "protocol", "operation", "outcome"]
         .map(|name| line[name].as_str().unwrap_or("-").to_string())
 }
@@ -26,7 +26,7 @@ fn basic(user: &str, password: &str) -> String {
     format!("authorization: Basic {}\r\n", STANDARD.encode(format!("{user}:{password}")))
 }
 
-fn http(server: &TestServer, line: &str, headers: &str, body: &str) -> String {
+pub(super) fn http(server: &TestServer, line: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     let request = format!(
         "{line} HTTP/1.1\r\nhost: localhost\r\n{headers}content-type: application/json\r\n\
@@ -70,12 +70,12 @@ fn every_kind_of_act_through_the_front_ends_is_in_the_audit_log() {
         ["ada", "resp", "set", "denied"],
         ["ada", "resp", "reset_counts", "done"],
         ["ada", "http", "create_bucket", "done"],
-        ["ada", "http", "watch", "denied"],
+        ["ada", "http", "show_slow_requests", "denied"],
         ["ada", "http", "add_user", "allowed"],
         ["ada", "http", "add_user", "done"],
         ["ada", "http", "show_access", "allowed"],
         ["ada", "http", "show_access", "done"],
-        ["ada", "riak", "write", "denied"],
+        ["ada", "riak", "store", "denied"],
         ["(unknown)", "-", "login", "denied"],
     ];
     assert_eq!(facts, expected.map(|fact| fact.map(String::from)));
@@ -146,4 +146,59 @@ fn log_entry_read_with_a_join_token_is_recorded() {
     let reads = found.iter().map(fact).filter(|fact| fact[2] == "read_log_entry");
     let expected = ["denied", "allowed"].map(|it| ["(join token)", "http", "read_log_entry", it]);
     assert_eq!(reads.collect::<Vec<_>>(), expected.map(|fact| fact.map(String::from)));
+}
+
+#[test]
+fn request_without_a_login_is_recorded_with_its_operation_and_bounded_by_address() {
+    let server = TestServer::with_arakoon_user();
+    // Arakoon's listener names a user that does not exist.
+    server.turn_access_on("bob", PASSWORD, "read:cluster");
+    let begin = lines(&server, 0).len();
+    let commands = "GET secret-key\r\nCLIENT LIST\r\nHELLO 3\r\nNONSENSE secret-key\r\n";
+    let answers = server.exchange(server.address, commands.as_bytes());
+    assert_eq!(answers.matches("-NOAUTH ").count(), 3, "{answers}");
+    for (line, status) in [
+        ("GET /v1/buckets/default/default/keys/secret-key", "401"),
+        ("POST /v1/buckets/default/default/update", "401"),
+        ("GET /status", "401"),
+        ("PUT /buckets/b/keys/secret-key", "401"),
+        ("GET /live", "200"),
+    ] {
+        let answer = http(&server, line, "", "");
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{line}: {answer}");
+    }
+    let malformed = http(&server, "GET /status", "authorization: Digest x\r\n", "");
+    assert!(malformed.starts_with("HTTP/1.1 401 "), "{malformed}");
+    let arakoon = [ARAKOON_HELLO, ARAKOON_EXISTS].concat();
+    assert_eq!(server.exchange(server.addresses[1], &arakoon), "");
+    let found = lines(&server, begin);
+    let facts: Vec<_> = found.iter().map(fact).collect();
+    let expected = [
+        ["(anonymous)", "resp", "get", "denied"],
+        ["(anonymous)", "resp", "client|list", "denied"],
+        ["(anonymous)", "resp", "hello", "denied"],
+        ["(anonymous)", "http", "get", "denied"],
+        ["(anonymous)", "http", "write", "denied"],
+        ["(anonymous)", "http", "show_status", "denied"],
+        ["(anonymous)", "riak", "store", "denied"],
+        ["(unknown)", "-", "login", "denied"],
+        ["(unknown)", "-", "login", "denied"],
+        ["(anonymous)", "arakoon", "connect", "denied"],
+    ];
+    assert_eq!(facts, expected.map(|fact| fact.map(String::from)));
+    assert!(found.iter().all(|line| line["reason"] == "unauthenticated"), "{found:?}");
+    let scopes: Vec<_> = found.iter().map(|line| line["scope"].as_str().unwrap_or("-")).collect();
+    let default = "default/default";
+    let expected =
+        [default, "-", "-", default, default, "cluster", "available/b", "-", "-", "arakoon/ricky"];
+    assert_eq!(scopes, expected);
+    // A flood of them takes the lines of one source.
+    for _ in 0..40 {
+        server.exchange(server.address, b"GET secret-key\r\n");
+        http(&server, "GET /status", "", "");
+    }
+    let strangers = |line: &&Value| line["who"] == "(anonymous)";
+    let found = lines(&server, begin);
+    assert_eq!(found.iter().filter(strangers).count(), 16);
+    assert!(!server.audit_log().contains("secret-key"));
 }

@@ -151,6 +151,9 @@ fn credentials_of_a_request_or_connection_count_before_its_certificate() {
             assert!(answer.starts_with(expected), "{command}: {answer}");
         }
     });
+    let log = server.server.audit_log();
+    let is_login = |line: &&str| line.contains(r#""who":"alice","address":"127.0.0.1","#);
+    assert!(log.lines().any(|line| is_login(&line) && line.contains(r#""operation":"login""#)));
 }
 
 #[test]

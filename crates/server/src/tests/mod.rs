@@ -2,6 +2,7 @@
 
 mod access;
 mod audit;
+mod bucket_audit;
 mod certificates;
 mod closing;
 mod counted;

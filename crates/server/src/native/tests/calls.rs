@@ -7,6 +7,7 @@ use crate::connection::{Access, ListenerKind};
 use crate::http::{Parsed, head};
 use crate::native::json::{bodies, write};
 use crate::native::route_needs::least_needs;
+use crate::native::route_operations::operation_name;
 use crate::native::target;
 use crate::native::translate::{self, NativePlan};
 use base::range::Direction;
@@ -286,6 +287,7 @@ proptest! {
         let target = target::parse(&head, &control, role, &mut BucketName::default());
         let target = target.unwrap_or_else(|refusal| panic!("{text:?}: {refusal:?}"));
         let least = least_needs(&target).map(|need| need.and_then(|need| need.verb()));
+        let operation = operation_name(&target);
         match translate::plan(target, sent.body.unwrap_or_default()) {
             Ok(NativePlan::Submit(decoded, _)) => {
                 prop_assert_eq!(&decoded.call, &request.call);
@@ -295,6 +297,8 @@ proptest! {
                     Ok(())
                 });
                 prop_assert!(visited.is_ok() && needs_one_of_them, "{}: {:?}", text, least);
+                let named = operation.unwrap_or(decoded.operation_name());
+                prop_assert_eq!(named, decoded.operation_name(), "{}", text);
                 // Requests for the list of buckets and for the cluster have no bucket.
                 let prefixes = ["/v1/buckets?", "/v1/cluster"];
                 let is_cluster_wide = prefixes.iter().any(|start| sent.path.starts_with(start));

@@ -1,10 +1,13 @@
 //! Tests that routes need, before a body is read, what their requests need.
 
 use super::target;
+use crate::native::access::AccessRequest;
 use crate::native::route_needs::least_needs;
-use crate::native::routes::{Admission, RequestBody};
+use crate::native::route_operations::operation_name;
+use crate::native::routes::{Admission, RequestBody, RouteName};
 use crate::native::table;
-use crate::native::translate::{NativePlan, plan};
+use crate::native::translate::{NativePlan, OperatorCall, plan};
+use base::{BucketName, Call, DirectoryCall, Request};
 use bytes::Bytes;
 
 #[test]
@@ -28,11 +31,26 @@ fn every_route_but_the_open_ones_needs_a_right_and_operators_routes_that_of_thei
         let target = target(&request).unwrap_or_else(|refusal| panic!("{request}: {refusal:?}"));
         let verbs = least_needs(&target).map(|need| need.and_then(|need| need.verb()));
         assert_eq!(verbs[0].is_none(), route.admission == Admission::Open, "{request}");
+        let name = operation_name(&target);
+        let is_open = route.admission == Admission::Open;
+        let is_in_body = matches!(route.name, RouteName::Update | RouteName::Read);
+        assert_eq!(name.is_none(), is_open || is_in_body, "{request}");
         let planned = plan(target, Bytes::from_static(body.as_bytes()));
         let Ok(NativePlan::Operator(call)) = planned else { continue };
         if let Some(act) = call.act() {
             assert_eq!(verbs[0], act.needs().verb(), "{request}");
             acts += 1;
+            let (bucket, retry) = (BucketName::default(), None);
+            let expected = match call {
+                OperatorCall::Access(AccessRequest::Change(call)) => {
+                    let call = Call::Directory(DirectoryCall::Access(call));
+                    Some(Request { bucket, call, retry }.operation_name())
+                }
+                OperatorCall::Access(AccessRequest::Init) => Some("init_access"),
+                OperatorCall::Access(AccessRequest::Show) => Some("show_access"),
+                _ => Some(act.operation_name()),
+            };
+            assert_eq!(name, expected, "{request}");
         }
     }
     assert!(acts > 15, "{acts}");

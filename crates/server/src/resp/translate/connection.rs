@@ -161,6 +161,7 @@ pub fn hello(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
         return Ok(RespPlan::MultiStep(MultiStep::Login(LoginCommand { credentials, hello })));
     }
     if ctx.requires_login() {
+        ctx.record_stranger("hello", false);
         return Err(RespRefusal::new(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
              HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \

@@ -49,7 +49,7 @@ use super::output::Output;
 use crate::Shared;
 use crate::clock::Clock;
 use base::rights::Operate;
-use base::{BucketName, Call, DirectoryCall, Key, Read, Update};
+use base::{BucketName, Call, DirectoryCall, Key, Read, Reason, Update};
 
 /// Way in which a command is carried out.
 #[derive(Debug)]
@@ -140,6 +140,14 @@ impl CommandContext<'_> {
         self.shared.node.is_access_on() && self.client.principal.user().is_none()
     }
 
+    /// Records that a command of a client that has not logged in is refused.
+    #[cold]
+    pub fn record_stranger(&self, command: &'static str, is_about_bucket: bool) {
+        let Client { principal, bucket, .. } = &*self.client;
+        let scope = if is_about_bucket { bucket.full().into() } else { String::new() };
+        self.shared.node.record_refusal(principal, command, scope, Reason::Unauthenticated);
+    }
+
     /// Writes an error of the front-end.
     pub fn refuse(&mut self, refusal: &RespRefusal) {
         self.client.counts.errors += 1;
@@ -205,6 +213,7 @@ fn run_or_queue(
     ctx: &mut CommandContext<'_>,
 ) -> TranslateResult {
     if !command.flags.has(Flags::NO_AUTH) && ctx.requires_login() {
+        ctx.record_stranger(command.full_name, command.is_data());
         return Err(errors::NO_AUTH);
     }
     if ctx.client.transaction.is_some() && !command.flags.has(Flags::IMMEDIATE) {

@@ -3,6 +3,7 @@
 mod conversations;
 mod live;
 mod memory;
+mod operations;
 mod refusals;
 mod statistics;
 mod types;
