@@ -169,13 +169,17 @@ fn readable(line: &Value) -> String {
         let more = line["more_keys"].as_u64().map(|more| format!(" +{more}"));
         format!("key {}{}", output::printable_text(&keys.join(" ")), more.unwrap_or_default())
     });
+    let steps = line["steps"].as_object().map(|steps| {
+        let steps = steps.iter().map(|(name, count)| format!("{name} x{count}"));
+        output::printable_text(&format!("[{}]", steps.collect::<Vec<_>>().join(" ")))
+    });
     let count = line["count"].as_u64().map(|count| format!("x{count}"));
     let reason = text("reason").map(|reason| format!(": {reason}"));
     let outcome = text("outcome").map(|outcome| format!("{outcome}{}", reason.unwrap_or_default()));
     let torn = line["torn"]["bytes"].as_u64();
     let torn = torn.map(|bytes| format!("behind {bytes} bytes that a crash left"));
     let fields = [text("time"), who, from, text("operation"), text("scope"), text("target")];
-    let fields = fields.into_iter().chain([keys, count, outcome, torn]);
+    let fields = fields.into_iter().chain([keys, steps, count, outcome, torn]);
     fields.flatten().collect::<Vec<_>>().join(" ")
 }
 
@@ -280,6 +284,10 @@ mod tests {
             panic!("another command")
         };
         assert_eq!(raw.shown(line, None).as_deref(), Some(line.as_str()));
+        let sequence = r#"{"who":"ada","operation":"sequence","keys":["0a"],"#.to_string()
+            + r#""steps":{"delete":1,"set":3},"outcome":"done"}"#;
+        let words = "ada sequence key 0a [delete x1 set x3] done";
+        assert_eq!(tail.shown(&sequence, None).as_deref(), Some(words));
         let torn =
             r#"{"who":"(node)","operation":"open_audit_log","outcome":"done","torn":{"bytes":9}}"#;
         let words = "(node) open_audit_log done behind 9 bytes that a crash left";

@@ -27,6 +27,7 @@ Examples:
   credenza bucket describe users
   credenza bucket alter users value_bytes_max=65536
   credenza bucket alter users counted=true         keeps counts: counting is immediate from then on
+  credenza bucket alter users audit=writes         records writes of its keys: `credenza audit tail`
   credenza bucket count users
   credenza bucket move users --group 2             to another group, while it is used
   credenza bucket status users                     where it lives, and how far its move is
