@@ -58,8 +58,10 @@ DELETE /v1/sessions/$b/1                                        | write:any
 GET /v1/buckets/$b                                              | read:any
 PUT /v1/buckets/$b                                              | own:all
 PATCH /v1/buckets/$b {"sync":"sync"}                            | own:all
+PATCH /v1/buckets/$b {"audit":"off"}                            | own:all secure:cluster
 PUT /v1/types/$t                                                | own:type
 PATCH /v1/types/$t {"sync":"sync"}                              | own:type
+PATCH /v1/types/$t {"audit":"off"}                              | own:type secure:cluster
 DELETE /v1/types/$t                                             | own:type
 "#;
 
@@ -74,6 +76,7 @@ GET /v1/buckets/$b/keys                                         | list:all
 GET /v1/buckets/$b/keys/$k                                      | read:key
 PUT /v1/buckets/$b/keys/$k v                                    | write:key
 DELETE /v1/buckets/$b/properties                                | own:all
+PATCH /v1/buckets/$b {"audit":"off"}                            | own:all secure:cluster
 "#;
 
 /// Operations that are about no bucket, and those that would destroy what the others need.
@@ -158,6 +161,7 @@ GET /riak/$n?keys=true                                          | read:any list:
 GET /buckets?buckets=true                                       | list:type
 GET /buckets/$n/props                                           | read:any
 PUT /buckets/$n/props {"props":{"allow_mult":true}}             | own:all
+PUT /buckets/$n/props {"props":{"audit":"off"}}                 | own:all secure:cluster
 DELETE /buckets/$n/props                                        | own:all
 GET /types/available/props                                      | list:cluster
 PUT /types/available/props {"props":{"allow_mult":true}}        | own:type

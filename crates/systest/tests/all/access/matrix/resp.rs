@@ -67,6 +67,7 @@ MULTI; SET p-2 v; DEL $k; !EXEC           | write:second write:key
 !CREDENZA.BUCKET $b                       | read:any
 !CREDENZA.CREATE $b                       | own:all
 !CREDENZA.ALTER $b sync sync              | own:all
+!CREDENZA.ALTER $b audit off              | own:all secure:cluster
 !CREDENZA.DESCRIBE $b                     | read:any
 !CREDENZA.SEQUENCE 3 SET $k v 2 GET $k    | write:key read:key
 !CREDENZA.SEQUENCE 3 SET $k v 4 CREDENZA.SEQUENCE 2 GET q-1 | write:key read:outside
