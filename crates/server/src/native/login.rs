@@ -12,7 +12,6 @@ use super::target::{HttpRefusal, RequestTarget};
 use super::translate::OperatorCall;
 use crate::connection::{Access, ListenerKind, ListenerRole};
 use crate::http::Head;
-use crate::login;
 use crate::shared::Shared;
 use base::access::Verb;
 use base::rights::Need;
