@@ -35,9 +35,7 @@ fn find_by_name(name: &[u8]) -> Option<&'static Command> {
 fn check_name_count(args: &Args<'_>) -> Result<(), RespRefusal> {
     match args.len() - 2 <= NAMES_MAX {
         true => Ok(()),
-        false => {
-            Err(RespRefusal::from_text(format!("ERR at most {NAMES_MAX} commands at a time")))
-        }
+        false => Err(RespRefusal::from_text(format!("ERR at most {NAMES_MAX} commands at a time"))),
     }
 }
 
