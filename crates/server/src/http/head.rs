@@ -120,7 +120,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, RequestRefusal> {
 const OPEN_HEADERS_MAX: usize = 512;
 
 /// Parses a head like [`parse`], for clients whose headers belong to the value that they store.
-/// Appends all headers to `all_headers`; interprets only those that frame the request.
+/// Appends all headers to `all_headers`; interprets only those that frame the request or log in.
 pub fn parse_with_all_headers<'a>(
     bytes: &'a [u8],
     all_headers: &mut Vec<(String, Bytes)>,
@@ -142,12 +142,12 @@ fn parse_headers_into<'a>(
     headers: &mut [httparse::Header<'a>],
     all_headers: &mut Vec<(String, Bytes)>,
 ) -> Result<Parsed<'a>, RequestRefusal> {
-    const FRAMING: [&str; 6] =
-        ["host", "connection", "expect", "origin", "content-length", "transfer-encoding"];
+    const ONCE: &str =
+        "host connection expect origin content-length transfer-encoding authorization";
     parse_with(bytes, headers, |known_headers, name, value| {
         all_headers.push((name.to_string(), Bytes::copy_from_slice(value)));
-        let is_framing = FRAMING.iter().any(|known| name.eq_ignore_ascii_case(known));
-        if is_framing { known_headers.set(name, value) } else { Ok(()) }
+        let is_once = ONCE.split(' ').any(|known| name.eq_ignore_ascii_case(known));
+        if is_once { known_headers.set(name, value) } else { Ok(()) }
     })
 }
 

@@ -311,6 +311,12 @@ fn open_heads_have_up_to_512_headers_in_order() {
         assert_eq!(all[0], ("host".into(), "a".into()));
         assert_eq!(all[1..], expected.collect::<Vec<_>>());
     }
+    for name in ["Host", "Content-Length", "Authorization", "Origin"] {
+        let twice = format!("{name}: 1\r\n").repeat(2);
+        let bytes = format!("GET / HTTP/1.1\r\nhost: a\r\n{twice}\r\n");
+        let refused = head::parse_with_all_headers(bytes.as_bytes(), &mut Vec::new());
+        assert_eq!(refused.expect_err("ambiguous").status, StatusCode::BadRequest, "{name}");
+    }
     let more = "x: y\r\n".repeat(600);
     let bytes = format!("GET / HTTP/1.1\r\nhost: a\r\n{more}\r\n");
     let refused = head::parse_with_all_headers(bytes.as_bytes(), &mut Vec::new());
