@@ -60,21 +60,7 @@ pub(super) async fn open(
     let Some(bucket) = bucket_of(cluster) else {
         return Err(Error::new(Reason::NoSuchBucket, "no bucket can have this cluster's name"));
     };
-    let may_enter = match principal {
-        Principal::User(login, _) => node.may_enter(login, &bucket),
-        Principal::Anonymous(_) => false,
-        Principal::Node | Principal::LocalOperator => true,
-    };
-    if node.is_access_on() && !may_enter {
-        let reason = match principal.user() {
-            Some(_) => Reason::Forbidden,
-            None => Reason::Unauthenticated,
-        };
-        node.record_refusal(principal, CONNECT, bucket.full().into(), reason);
-        let text = "the user of the client's certificate, or else of the listener \
-                    (`arakoon_user`), has no right in it, or there is none";
-        return Err(Error::new(Reason::Forbidden, text));
-    }
+    check_entry(node, principal, &bucket)?;
     let request = |call| Request { bucket: bucket.clone(), call, retry: None };
     // A dirty read of no key needs no quorum, and fails only if the bucket does not exist.
     let probe = Call::Read(Read::Exists(Vec::new()), ReadLevel::Dirty);
@@ -96,6 +82,30 @@ pub(super) async fn open(
     let describe = Call::Directory(DirectoryCall::DescribeBucket);
     node.handle(&Principal::Node, request(describe)).await?;
     Ok(bucket)
+}
+
+/// Checks that the principal may enter a cluster's bucket now, also on a connection that is open
+/// since before its rights ended, or since before access was on.
+pub(super) fn check_entry(node: &Node, principal: &Principal, bucket: &BucketName) -> Result<()> {
+    if !node.is_access_on() {
+        return Ok(());
+    }
+    let may_enter = match principal {
+        Principal::User(login, _) => node.may_enter(login, bucket),
+        Principal::Anonymous(_) => false,
+        Principal::Node | Principal::LocalOperator => true,
+    };
+    if may_enter {
+        return Ok(());
+    }
+    let reason = match principal.user() {
+        Some(_) => Reason::Forbidden,
+        None => Reason::Unauthenticated,
+    };
+    node.record_refusal(principal, CONNECT, bucket.full().into(), reason);
+    let text = "the user of the client's certificate, or else of the listener (`arakoon_user`), \
+                has no right in it, or there is none";
+    Err(Error::new(Reason::Forbidden, text))
 }
 
 /// Creates a cluster's bucket and its type. Succeeds if they exist already.

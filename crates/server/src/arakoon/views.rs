@@ -3,6 +3,7 @@
 //! This module answers every query that depends on other nodes, from one [`node::BucketPlacement`].
 //! More members in a group change the content of that placement and nothing else in this front-end.
 
+use super::clusters;
 use super::errors::ArakoonRefusal;
 use super::nursery::{self, ClientAddress};
 use super::serve::ArakoonConnection;
@@ -20,15 +21,15 @@ pub fn answer_query(
     connection: &ArakoonConnection,
     query: &ClusterQuery,
 ) -> Result<Vec<u8>, ArakoonRefusal> {
+    let (node, principal) = (&connection.shared.node, connection.flow.principal());
+    clusters::check_entry(node, principal, &connection.bucket)
+        .map_err(|error| ArakoonRefusal::from(&error))?;
     // Whoever drops the mastership decides about that, and records it.
     if *query != ClusterQuery::DropMaster {
         authorize(connection, query)?.done();
     }
-    let placement = connection
-        .shared
-        .node
-        .placement(&connection.bucket)
-        .map_err(|error| ArakoonRefusal::from(&error))?;
+    let placement = node.placement(&connection.bucket);
+    let placement = placement.map_err(|error| ArakoonRefusal::from(&error))?;
     let mut body = Vec::new();
     match query {
         ClusterQuery::WhoMaster => {

@@ -2,13 +2,16 @@
 
 use super::test_server::{ARAKOON_EXISTS, ARAKOON_HELLO, TestServer};
 use crate::ServerSettings;
+use base::AccessCall;
 use base::access::ApiToken;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 /// Password of the user `ada`, who may read everything and change nothing.
 const PASSWORD: &str = "correct horse: battery";
@@ -193,6 +196,33 @@ fn arakoon_client_has_the_rights_of_the_listeners_user() {
     assert!(refused.contains("forbidden: user `ada` lacks "), "{refused}");
     // The protocol has no login: elsewhere nobody is served.
     assert!(!ask(shared, exists).starts_with("\0\0\0\0"));
+}
+
+#[test]
+fn open_arakoon_connection_learns_nothing_of_the_cluster_once_its_rights_end() {
+    let server = TestServer::with_arakoon_user();
+    let connect = || {
+        let stream = TcpStream::connect(server.addresses[1]).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
+        stream
+    };
+    let who_master = |stream: &mut TcpStream, prologue: &[u8]| {
+        stream.write_all(&[prologue, b"\x02\x00\xff\xb1"].concat()).expect("sent");
+        let mut answer = [0; 256];
+        let length = stream.read(&mut answer).unwrap_or(0);
+        String::from_utf8_lossy(&answer[..length]).into_owned()
+    };
+    let (named, refused) = ("\0\0\0\0\x01", "forbidden");
+    let mut before = connect();
+    assert!(who_master(&mut before, ARAKOON_HELLO).starts_with(named));
+    server.turn_access_on("ada", PASSWORD, "read:cluster");
+    assert!(who_master(&mut before, b"").contains(refused), "it is open since before access is on");
+    let mut of_ada = connect();
+    assert!(who_master(&mut of_ada, ARAKOON_HELLO).starts_with(named));
+    let (name, roles) = ("ada".into(), Some(Vec::new()));
+    let (enabled, certificates) = (None, None);
+    server.change_access(AccessCall::ChangeUser { name, roles, enabled, certificates });
+    assert!(who_master(&mut of_ada, b"").contains(refused), "ada has no right any more");
 }
 
 /// Sends a request to a local socket. Returns the answer.
