@@ -4,6 +4,9 @@ use super::items::{Item, Items};
 use base::BucketName;
 use std::path::PathBuf;
 
+/// The drivers' names in configs.
+const NAMES: [&str; 7] = ["resp", "http", "riak", "arakoon", "embedded", "etcd", "null"];
+
 /// Driver of a run: the kind of server, with its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DriverConfig {
@@ -15,6 +18,8 @@ pub enum DriverConfig {
     Http(HttpConfig),
     /// Riak, or any server with its HTTP interface.
     Riak(RiakConfig),
+    /// Arakoon, or any server with its client protocol.
+    Arakoon(ArakoonConfig),
     /// A node in this process.
     Embedded(EmbeddedConfig),
     /// etcd, version 3 of its interface.
@@ -61,6 +66,15 @@ pub struct RiakConfig {
     pub write_query: String,
 }
 
+/// Settings of `arakoon`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArakoonConfig {
+    /// `host:port` of the master.
+    pub address: String,
+    /// The cluster's id.
+    pub cluster: String,
+}
+
 /// Settings of `embedded`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbeddedConfig {
@@ -86,12 +100,9 @@ pub struct EtcdConfig {
 impl DriverConfig {
     /// Reads `driver` and its keys.
     pub(super) fn read(items: &mut Items) -> Result<DriverConfig, String> {
-        let names = "wants one of resp, http, riak, embedded, etcd, null";
-        let driver = items.need("a run", "driver", |item| {
-            let name = item.text()?.to_string();
-            let is_known =
-                ["resp", "http", "riak", "embedded", "etcd", "null"].contains(&name.as_str());
-            if is_known { Ok(name) } else { Err(item.error(names)) }
+        let driver = items.need("a run", "driver", |item| match item.text()? {
+            name if NAMES.contains(&name) => Ok(name.to_string()),
+            _ => Err(item.error(format!("wants one of {}", NAMES.join(", ")))),
         })?;
         let text = |item: &Item| item.text().map(str::to_string);
         let address = "127.0.0.1:7711".to_string();
@@ -113,6 +124,10 @@ impl DriverConfig {
                 query: items.read("riak_query", String::new(), text)?,
                 read_query: items.read("riak_read_query", String::new(), text)?,
                 write_query: items.read("riak_write_query", String::new(), text)?,
+            }),
+            "arakoon" => DriverConfig::Arakoon(ArakoonConfig {
+                address: items.read("arakoon_address", address, text)?,
+                cluster: items.need("the driver `arakoon`", "arakoon_cluster", text)?,
             }),
             "embedded" => DriverConfig::Embedded(EmbeddedConfig {
                 data: items.need("the driver `embedded`", "embedded_data", |item| {
@@ -142,6 +157,7 @@ impl DriverConfig {
             DriverConfig::Resp(_) => "resp",
             DriverConfig::Http(_) => "http",
             DriverConfig::Riak(_) => "riak",
+            DriverConfig::Arakoon(_) => "arakoon",
             DriverConfig::Embedded(_) => "embedded",
             DriverConfig::Etcd(_) => "etcd",
         }
@@ -155,6 +171,7 @@ impl DriverConfig {
             DriverConfig::Resp(config) => Some(("resp_address", config.addresses.join(", "))),
             DriverConfig::Http(config) => Some(("http_address", config.address.clone())),
             DriverConfig::Riak(config) => Some(("riak_addresses", config.addresses.join(", "))),
+            DriverConfig::Arakoon(config) => Some(("arakoon_address", config.address.clone())),
             DriverConfig::Etcd(config) => Some(("etcd_endpoints", config.endpoints.join(", "))),
         }
     }

@@ -22,7 +22,9 @@ mod tests;
 pub use basho_bench::from_terms as convert_terms;
 #[cfg(feature = "etcd")]
 pub use drivers::EtcdConfig;
-pub use drivers::{DriverConfig, EmbeddedConfig, HttpConfig, RespConfig, RiakConfig};
+pub use drivers::{
+    ArakoonConfig, DriverConfig, EmbeddedConfig, HttpConfig, RespConfig, RiakConfig,
+};
 pub use erlang::{is_erlang, read as read_erlang};
 pub use items::{Item, Items, TomlValue};
 pub use mixes::named as named_mix;

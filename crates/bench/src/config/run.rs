@@ -57,6 +57,8 @@ pub enum Operation {
     PutExpiring,
     /// Adds one to a counter.
     Increment,
+    /// Counts all keys of the bucket; the key that is drawn does not matter.
+    Count,
     /// Appends the key to the end of `queue`: keys are pushed in ascending order.
     Push,
     /// Removes the first key of `queue`: a read, then the removal of the key found; timed as one.
@@ -67,7 +69,7 @@ pub enum Operation {
 
 impl Operation {
     /// All operations.
-    pub const ALL: [Operation; 15] = {
+    pub const ALL: [Operation; 16] = {
         use Operation::*;
         [
             Get,
@@ -82,6 +84,7 @@ impl Operation {
             MultiGet,
             PutExpiring,
             Increment,
+            Count,
             Push,
             Pop,
             SessionPut,
@@ -103,6 +106,7 @@ impl Operation {
             Operation::MultiGet => "multi_get",
             Operation::PutExpiring => "put_expiring",
             Operation::Increment => "increment",
+            Operation::Count => "count",
             Operation::Push => "push",
             Operation::Pop => "pop",
             Operation::SessionPut => "session_put",
@@ -112,7 +116,7 @@ impl Operation {
     /// Returns true if only the RESP driver supports the operation.
     pub fn is_resp_only(self) -> bool {
         use Operation::*;
-        matches!(self, PutExpiring | Increment | Push | Pop | SessionPut)
+        matches!(self, PutExpiring | Increment | Count | Push | Pop | SessionPut)
     }
 }
 

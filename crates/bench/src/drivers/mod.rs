@@ -8,6 +8,7 @@
 //! Never: measures, chooses operations, or prints.
 //! Read next: `sockets.rs`, then `resp.rs`.
 
+mod arakoon;
 mod embedded;
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -74,6 +75,8 @@ pub enum RespCall<'a> {
     PutExpiring(&'a [u8], &'a [u8], u64),
     /// Adds one to a counter.
     Increment(&'a [u8]),
+    /// Counts all keys.
+    Count,
     /// Appends a key with its value to a queue.
     Push {
         /// The queue's name.
@@ -205,6 +208,7 @@ fn connect_target(config: &DriverConfig) -> Result<Box<dyn Target>, BenchError> 
         DriverConfig::Resp(config) => Ok(Box::new(resp::RespTarget::connect(config)?)),
         DriverConfig::Http(config) => Ok(Box::new(http::HttpTarget::connect(config)?)),
         DriverConfig::Riak(config) => Ok(Box::new(riak::RiakTarget::connect(config)?)),
+        DriverConfig::Arakoon(config) => Ok(Box::new(arakoon::ArakoonTarget::connect(config)?)),
         DriverConfig::Embedded(config) => Ok(Box::new(embedded::EmbeddedTarget::start(config)?)),
         #[cfg(feature = "etcd")]
         DriverConfig::Etcd(config) => Ok(Box::new(etcd::EtcdTarget::connect(config)?)),

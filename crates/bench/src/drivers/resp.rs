@@ -263,6 +263,10 @@ impl Resp {
                 command(&[b"SET", key, value, b"EX", seconds.to_string().as_bytes()], out);
             }
             (RespCall::Increment(key), _) => command(&[b"INCR", key], out),
+            (RespCall::Count, _) => {
+                command(&[b"DBSIZE"], out);
+                return Expected::Count;
+            }
             (RespCall::Push { queue, key, .. }, true) => command(&[b"ZADD", queue, b"0", key], out),
             (RespCall::Push { queue, key, value }, false) => {
                 command(&[b"SET", &[queue, key].concat(), value], out);

@@ -189,6 +189,7 @@ impl<'a> ThreadState<'a> {
             Operation::Increment => {
                 driver.begin(number, &Call::Resp(RespCall::Increment(&self.key)))
             }
+            Operation::Count => driver.begin(number, &Call::Resp(RespCall::Count)),
             Operation::Pop => {
                 let queue = self.config.queue.as_bytes();
                 let call = match &flight.context {

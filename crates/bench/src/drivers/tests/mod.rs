@@ -2,6 +2,7 @@
 
 use super::resp_reply::{MalformedReply, Reply, parse_reply};
 use super::sockets::{Parsed, WireProtocol};
+mod arakoon;
 mod riak;
 
 use super::*;
