@@ -19,6 +19,9 @@ Examples:
   credenza bench old.config --set concurrent=64  a config of Basho Bench, as it is
   credenza bench suite                          servers beside each other
   credenza bench suite --quick --only redis-sync   one point of it, a short look
+  credenza bench suite growth --sizes 1,4,16    a store of 1, 4 and 16 million rows
+  credenza bench pages docs                     pages anew from their numbers, without measuring
+  credenza bench flames docs                    flame graphs of what falls short
   credenza bench disk data                      how fast the disk makes writes durable
   credenza bench codec                          how fast numbers become bytes and come back";
 
@@ -64,6 +67,14 @@ enum BenchCommand {
     Quick(quick::QuickArguments),
     /// Put servers beside each other: start them, load them turn by turn, compare
     Suite(SuiteArguments),
+    /// Write the pages of all suites anew from the numbers beside them; nothing is measured
+    Pages {
+        /// Folder of documents
+        #[arg(value_name = "DIR", default_value = "docs")]
+        documents: PathBuf,
+    },
+    /// Run each load that missed its goal again and draw where the server's time goes (needs perf)
+    Flames(FlameArguments),
     /// Measure how long the disk under a directory takes to make a write durable
     Disk {
         /// A directory on that disk
@@ -79,7 +90,8 @@ enum BenchCommand {
 
 #[derive(Args, Debug)]
 struct SuiteArguments {
-    /// The suite: a file, or `performance`, `growth`, `sustained`, `both-cores`, `cost` or `smoke`
+    /// The suite: a file, or `performance`, `available`, `cluster`, `large`, `both-cores`,
+    /// `arakoon`, `growth`, `garbage`, `pgo`, `cost`, `training` or `smoke`
     #[arg(value_name = "SUITE", default_value = "performance")]
     file: String,
     /// A short look: few rounds of few seconds
@@ -94,9 +106,19 @@ struct SuiteArguments {
     /// Folder for the servers' data [default: within the results]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// The server's program [default: the one beside the load tool]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
     /// Folder with the programs of the peers
     #[arg(long, value_name = "DIR", default_value = "target/peers")]
     peers: PathBuf,
+    /// Continue the newest run of the suite, if it is of this commit and machine
+    #[arg(long)]
+    resume: bool,
+    /// Sizes of growing stores in millions of rows, such as `1,4,16`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    sizes: Vec<u64>,
     /// Run each point so often
     #[arg(long, value_name = "N")]
     repeat: Option<usize>,
@@ -108,6 +130,22 @@ struct SuiteArguments {
     settings: Vec<String>,
 }
 
+#[derive(Args, Debug)]
+struct FlameArguments {
+    /// Folder of documents, with the numbers of the suites
+    #[arg(value_name = "DIR", default_value = "docs")]
+    documents: PathBuf,
+    /// Folder for the servers' data and output
+    #[arg(short = 'd', long, value_name = "DIR", default_value = "tests")]
+    results_dir: PathBuf,
+    /// Folder with the programs of the peers
+    #[arg(long, value_name = "DIR", default_value = "target/peers")]
+    peers: PathBuf,
+    /// Only loads of this suite; may be repeated
+    #[arg(long, value_name = "NAME")]
+    suite: Vec<String>,
+}
+
 /// Runs the command; the error is one sentence. `json`: the report is JSON, and nothing else is
 /// printed.
 pub fn run(arguments: BenchArguments, json: bool) -> Result<(), BenchError> {
@@ -115,6 +153,8 @@ pub fn run(arguments: BenchArguments, json: bool) -> Result<(), BenchError> {
         None => run_load(arguments.run, json),
         Some(BenchCommand::Quick(arguments)) => arguments.run(json),
         Some(BenchCommand::Suite(arguments)) => run_suite(arguments),
+        Some(BenchCommand::Pages { documents }) => Ok(suite::write_pages(&documents)?),
+        Some(BenchCommand::Flames(arguments)) => draw_flame_graphs(arguments),
         Some(BenchCommand::Disk { directory }) => Ok(print(&disk::run(&directory, json)?)?),
         Some(BenchCommand::Codec { seconds }) => {
             Ok(print(&codec::run(Duration::from_secs(seconds.min(3_600)), json)?)?)
@@ -171,19 +211,34 @@ fn run_suite(arguments: SuiteArguments) -> Result<(), BenchError> {
     let options = suite::SuiteOptions {
         results: arguments.results_dir,
         data: arguments.data_dir,
+        program: arguments.program,
         peers: arguments.peers,
         documents: arguments.documents,
         repeat: arguments.repeat,
         only: arguments.only,
+        resume: arguments.resume,
         overrides: suite::LoadOverrides {
             quick: arguments.quick,
             settings: parse_settings(&arguments.settings)?,
+            sizes: arguments.sizes,
         },
     };
     // A failed print is ignored: the results are in files.
     let mut print_line = |line: &str| drop(print(line));
     let (folder, text) = suite::run(&arguments.file, &text, &options, &mut print_line)?;
     Ok(print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)
+}
+
+fn draw_flame_graphs(arguments: FlameArguments) -> Result<(), BenchError> {
+    let options = suite::SuiteOptions {
+        results: arguments.results_dir,
+        peers: arguments.peers,
+        documents: Some(arguments.documents),
+        only: arguments.suite,
+        ..suite::SuiteOptions::default()
+    };
+    // A failed print is ignored: the graphs are files.
+    Ok(suite::draw_flame_graphs(&options, &mut |line| drop(print(line)))?)
 }
 
 fn parse_settings(lines: &[String]) -> Result<Items, String> {

@@ -7,7 +7,7 @@ use crate::charts::short;
 use hdrhistogram::Histogram;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -69,6 +69,25 @@ pub fn fdatasync_us(directory: &Path) -> Result<f64, String> {
     Ok(times.value_at_quantile(0.5) as f64 / 1000.0)
 }
 
+/// Returns the disk space that the files below a directory take. Files that are removed meanwhile
+/// do not count.
+pub fn used_bytes(directory: &Path) -> Result<u64, String> {
+    let entries = std::fs::read_dir(directory)
+        .map_err(|error| format!("can't read {}: {error}", directory.display()))?;
+    let mut bytes = 0;
+    for entry in entries.flatten() {
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => {
+                bytes += used_bytes(&entry.path()).unwrap_or_default();
+            }
+            // A block of `stat` has 512 bytes on every system.
+            Ok(metadata) => bytes += metadata.blocks() * 512,
+            Err(_) => {}
+        }
+    }
+    Ok(bytes)
+}
+
 /// Measures all sizes; returns the results as text or JSON.
 pub fn run(directory: &Path, json: bool) -> Result<String, String> {
     let probe = Probe::create(directory, FILE_BYTES)?;
@@ -89,4 +108,24 @@ pub fn run(directory: &Path, json: bool) -> Result<String, String> {
         ));
     }
     Ok(if json { format!("{:#}\n", serde_json::json!({ "fdatasync": rows })) } else { text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn used_bytes_counts_blocks_of_all_folders() {
+        let folder = std::env::temp_dir().join(format!("bench-used-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("inner")).expect("created");
+        for name in ["a", "inner/b"] {
+            let file = File::create(folder.join(name)).expect("created");
+            file.write_all_at(&[1; 8_192], 0).expect("written");
+            file.sync_all().expect("synced");
+        }
+        let used = used_bytes(&folder).expect("read");
+        assert!((16_384..200_000).contains(&used), "{used}");
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert!(used_bytes(&folder).is_err());
+    }
 }

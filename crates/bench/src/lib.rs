@@ -16,6 +16,7 @@ mod console;
 mod disk;
 mod drivers;
 mod error;
+mod flame;
 mod generators;
 mod job;
 mod load;

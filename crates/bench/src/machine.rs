@@ -45,6 +45,23 @@ impl fmt::Display for Machine {
     }
 }
 
+/// Returns the short commit of the work tree that this process runs in, with a `+` behind it if
+/// files that are tracked were changed. Empty: there is no work tree, or no git.
+pub fn current_commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output = std::process::Command::new("git").args(arguments).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_string();
+        output.status.success().then_some(text)
+    };
+    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return String::new() };
+    // Documents change while suites write them; the program is what counts.
+    let changes = git(&["status", "--porcelain", "-uno", "--", ":/crates", ":/Cargo.lock"]);
+    match changes.is_some_and(|changes| changes.is_empty()) {
+        true => commit,
+        false => format!("{commit}+"),
+    }
+}
+
 /// Binds the calling thread to a core.
 pub fn bind_to_core(core: usize) -> Result<(), String> {
     let mut cores = rustix::thread::CpuSet::new();

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Puts the programs that Credenza is measured beside into a folder, as far as they are missing:
-# etcd into DIR; redis-server, redis-benchmark and protoc come from Debian. What can't be had is
-# named, and its points are left out of the suite.
+# etcd into DIR; redis-server, redis-benchmark, protoc, db_bench (for the suite `growth`) and perf (for
+# `flames`) come from Debian. What can't be had is named, and its points are left out of the suite.
 #
-#   crates/bench/suites/peers.sh DIR
+#   crates/bench/suites/peers.sh DIR [SUITE...]
 set -euo pipefail
-[ $# -eq 1 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 ETCD=v3.6.16
 mkdir -p "$1"
 peers=$(cd "$1" && pwd)
+shift
 have() { command -v "$1" >/dev/null 2>&1; }
 
 packages=""
@@ -18,6 +19,12 @@ have redis-benchmark || packages="$packages redis-tools"
 protoc -o /dev/null google/protobuf/descriptor.proto 2>/dev/null ||
     packages="$packages protobuf-compiler libprotobuf-dev"
 have taskset || packages="$packages util-linux"
+for suite in "$@"; do
+    case "$suite" in
+    growth) have db_bench || packages="$packages rocksdb-tools" ;;
+    flames) have perf || packages="$packages linux-perf" ;;
+    esac
+done
 if [ -n "$packages" ]; then
     if [ "$(id -u)" = 0 ] && have apt-get; then
         apt-get update -q >/dev/null

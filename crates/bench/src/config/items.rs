@@ -46,6 +46,11 @@ impl Item {
         Item { file, line, value }
     }
 
+    /// Returns another value with the same file and line.
+    pub fn with_value(&self, value: TomlValue) -> Item {
+        Item::new(self.file.clone(), self.line, value)
+    }
+
     /// Returns the error `file:line: what`.
     pub fn error(&self, what: impl std::fmt::Display) -> String {
         format!("{}:{}: {what}", self.file, self.line)
@@ -117,14 +122,13 @@ impl Item {
 }
 
 impl TomlValue {
-    fn each_text(&mut self, change: &mut dyn FnMut(&mut String)) {
+    fn each_value(&mut self, change: &mut dyn FnMut(&mut TomlValue)) {
         match self {
-            TomlValue::Text(text) => change(text),
-            TomlValue::List(list) => list.iter_mut().for_each(|item| item.value.each_text(change)),
+            TomlValue::List(list) => list.iter_mut().for_each(|item| item.value.each_value(change)),
             TomlValue::Table(table) => {
-                table.values_mut().for_each(|item| item.value.each_text(change));
+                table.values_mut().for_each(|item| item.value.each_value(change));
             }
-            TomlValue::Integer(_) | TomlValue::Float(_) | TomlValue::Boolean(_) => {}
+            value => change(value),
         }
     }
 
@@ -197,9 +201,18 @@ impl Items {
         read(&item).map_err(|error| with_key(key, error))
     }
 
+    /// Calls `change` for every value that is no list and no table, at all depths.
+    pub fn each_value(&mut self, change: &mut dyn FnMut(&mut TomlValue)) {
+        self.items.values_mut().for_each(|item| item.value.each_value(change));
+    }
+
     /// Calls `change` for every text, at all depths.
     pub fn each_text(&mut self, change: &mut dyn FnMut(&mut String)) {
-        self.items.values_mut().for_each(|item| item.value.each_text(change));
+        self.each_value(&mut |value| {
+            if let TomlValue::Text(text) = value {
+                change(text);
+            }
+        });
     }
 
     /// Returns the remaining keys.

@@ -1,18 +1,30 @@
 //! Suite file: servers, loads, and the combinations that are run.
 
-use super::soak::{self, Soak};
-use super::work::{PORTS, Placeholders, Work, fill_placeholders};
+use super::measure::{Measure, SuiteContext};
+use super::sizes::expand_sizes;
+use super::soak::{self, SizeSummary, Soak};
+use super::store_program::StoreProgram;
+use super::work::{
+    PORTS, Placeholders, RELAYS, SURVIVORS, Work, failover_config, fill_placeholders,
+};
 use crate::config::{Config, Item, Items, duration_of};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, PathBuf};
 use std::time::Duration;
+
+/// Servers that suites with `standard_servers = true` may name.
+const STANDARD_SERVERS: &str = include_str!("../../suites/servers.toml");
 
 /// A suite.
 pub struct Suite {
     /// Its name.
     pub name: String,
+    /// Title of its document; empty: its name.
+    pub title: String,
     /// Subject of the suite, for the results.
     pub about: String,
+    /// True if its document begins with the goals of all suites.
+    pub has_overview: bool,
     /// Number of runs of each point.
     pub repeat: usize,
     /// Core that the servers are bound to. `None`: not bound.
@@ -27,9 +39,13 @@ pub struct Suite {
     pub measures: Vec<Measure>,
     /// Soaks in the order of the file.
     pub soaks: Vec<Soak>,
+    /// Stores without a server, by name; soaks name them as servers.
+    pub programs: BTreeMap<String, StoreProgram>,
+    /// Table and charts over all sizes of the soaks. `None`: there is none.
+    pub summary: Option<SizeSummary>,
     /// Path of the results within a folder of documents; their charts go into a folder of that
-    /// name.
-    pub document: PathBuf,
+    /// name. `None`: it has no document.
+    pub document: Option<PathBuf>,
 }
 
 /// A server: commands that start and prepare it, and the driver's settings.
@@ -43,32 +59,16 @@ pub struct Server {
     pub setup: Vec<Vec<String>>,
     /// The driver's settings.
     pub driver: Items,
-}
-
-/// A measure: one kind of work on several servers.
-pub struct Measure {
-    /// Its name.
-    pub name: String,
-    /// Name of the point that it belongs to; several measures may belong to one point.
-    pub point: String,
-    /// Remark for the results; may be empty.
-    pub note: String,
-    /// Servers that are measured; the first is compared with each of the others.
-    pub servers: Vec<String>,
-    /// Numbers of clients; each makes a point.
-    pub clients: Vec<usize>,
-    /// Kind of work.
-    pub work: Work,
-    /// Load that is run before and not measured. `None`: no load.
-    pub prepare: Option<Items>,
-    /// Goal by the number of clients: the first server's throughput divided by each other's.
-    pub goal: BTreeMap<usize, f64>,
-    /// Goal for the first server's operations a second. `None`: no goal.
-    pub goal_rate: Option<f64>,
-    /// Number of runs. `None`: the suite's.
-    pub repeat: Option<usize>,
-    /// True if a quick run includes it.
-    pub quick: bool,
+    /// Command that installs its program, for the message that says it is absent; may be empty.
+    pub install: String,
+    /// Delay of each packet between its processes, and between them and the load. `None`: no
+    /// relays.
+    pub delay: Option<Duration>,
+    /// Metric that is above 0 at the process that leads. `None`: unknown.
+    pub leader_metric: Option<String>,
+    /// The driver's settings for clients of the processes that survive the leader. `None`: the
+    /// leader is never killed.
+    pub survivors: Option<Items>,
 }
 
 /// Options of a suite from the command line that change its loads.
@@ -78,6 +78,8 @@ pub struct LoadOverrides {
     pub quick: bool,
     /// Settings that override those of every load.
     pub settings: Items,
+    /// Sizes of soaks that have several, in millions of rows; empty: the file's.
+    pub sizes: Vec<u64>,
 }
 
 /// The file's table `quick`.
@@ -93,9 +95,7 @@ impl Suite {
         let text = |item: &Item| item.text().map(str::to_string);
         let core = |item: &Item| item.integer(0, 1023).map(|core| Some(core as usize));
         let mut base = items.read("load", Items::default(), Item::table)?;
-        let servers = items.need("a suite", "server", Item::table)?.rest().into_iter();
-        let servers = servers.map(|(name, item)| Ok((name, Server::read(&item)?)));
-        let servers: BTreeMap<_, _> = servers.collect::<Result<_, String>>()?;
+        let servers = servers_of(&mut items)?;
         let prepare = items.read("prepare", None, |item| item.table().map(Some))?;
         let repeat = items.read("repeat", 5, |item| item.integer(1, 100))? as usize;
         let quick = items.read("quick", None, |item| Quick::read(item).map(Some))?;
@@ -105,17 +105,22 @@ impl Suite {
         }
         base.merge(overrides.settings.clone());
         let share = quick.as_ref().map_or(1.0, |quick| quick.share);
+        let programs = items.read("program", BTreeMap::new(), StoreProgram::read_all)?;
         let soak_context = soak::SoakContext {
             base: &base.clone(),
             settings: &overrides.settings,
             quick: quick.is_some(),
             servers: &servers,
+            programs: &programs,
         };
         let soaks = items.read("soak", Vec::new(), |item| {
-            item.list()?
-                .iter()
-                .map(|item| Soak::read(item, &soak_context))
-                .collect::<Result<_, _>>()
+            let mut soaks = Vec::new();
+            for item in item.list()? {
+                for (item, size) in expand_sizes(item, &overrides.sizes, quick.is_some())? {
+                    soaks.push(Soak { size, ..Soak::read(&item, &soak_context)? });
+                }
+            }
+            Ok(soaks)
         })?;
         let context = SuiteContext { base, prepare, overrides, share, servers: &servers };
         let measures = items.read("measure", Vec::new(), |item| {
@@ -126,15 +131,19 @@ impl Suite {
         }
         let suite = Suite {
             name: items.need("a suite", "name", text)?,
+            title: items.read("title", String::new(), text)?,
             about: items.read("about", String::new(), text)?,
+            has_overview: items.read("overview", false, Item::boolean)?,
             repeat: quick.as_ref().map_or(repeat, |quick| quick.repeat),
             server_core: items.read("server_core", None, core)?,
             driver_core: items.read("driver_core", None, core)?,
             codec: items.read("codec", Duration::ZERO, |item| duration_of(item, 1.0))?,
-            document: items.read("document", "performance.md".into(), path_of)?,
+            document: items.read("document", None, |item| path_of(item).map(Some))?,
+            summary: items.read("summary", None, |item| SizeSummary::read(item).map(Some))?,
             servers,
             measures,
             soaks,
+            programs,
         };
         items.finish()?;
         suite.check()?;
@@ -143,22 +152,33 @@ impl Suite {
 
     /// Reads every load once, so that a mistake in the last one is found before the first is run.
     fn check(&self) -> Result<(), String> {
-        let placeholders = ["data", "program", "peers"].into_iter().chain(PORTS);
+        let paths = ["data", "program", "peers"].into_iter();
+        let placeholders = paths.chain(PORTS).chain(RELAYS).chain(SURVIVORS);
         let placeholders: Placeholders =
             placeholders.map(|placeholder| (placeholder, "1".to_string())).collect();
         for soak in &self.soaks {
             for name in &soak.servers {
-                let server = &self.servers[name];
+                let Some(server) = self.servers.get(name) else { continue };
                 soak.configs(name, server, &placeholders, self.driver_core)?;
                 soak.follow_up_configs(server, &placeholders, self.driver_core)?;
             }
         }
         for (measure, clients) in self.points() {
             for name in &measure.servers {
-                measure.config(&self.servers[name], clients, &placeholders, self.driver_core)?;
+                let (server, core) = (&self.servers[name], self.driver_core);
+                measure.config(server, clients, &placeholders, core)?;
+                if let Work::Failover(failover) = &measure.work {
+                    failover_config(failover, server, clients, &placeholders, core)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Returns the names of all servers and stores that a measure or a soak uses.
+    pub fn used_servers(&self) -> BTreeSet<&String> {
+        let measures = self.measures.iter().flat_map(|measure| &measure.servers);
+        measures.chain(self.soaks.iter().flat_map(|soak| &soak.servers)).collect()
     }
 
     /// Returns every measure with every number of clients.
@@ -167,6 +187,18 @@ impl Suite {
             .iter()
             .flat_map(|measure| measure.clients.iter().map(move |clients| (measure, *clients)))
     }
+}
+
+/// Reads the suite's servers; with `standard_servers = true` those of `servers.toml`, too.
+fn servers_of(items: &mut Items) -> Result<BTreeMap<String, Server>, String> {
+    let mut all = Items::default();
+    if items.read("standard_servers", false, Item::boolean)? {
+        let mut standard = Items::parse("servers.toml", STANDARD_SERVERS)?;
+        all = standard.need("the file of servers", "server", Item::table)?;
+    }
+    all.merge(items.read("server", Items::default(), Item::table)?);
+    let servers = all.rest().into_iter();
+    servers.map(|(name, item)| Ok((name, Server::read(&item)?))).collect()
 }
 
 impl Quick {
@@ -186,63 +218,22 @@ impl Server {
     fn read(item: &Item) -> Result<Server, String> {
         let mut items = item.table()?;
         let commands = |item: &Item| item.list()?.iter().map(Item::texts).collect();
+        let text = |item: &Item| item.text().map(String::from);
         let server = Server {
             command: items.need("a server", "command", Item::texts)?,
             other_commands: items.read("others", Vec::new(), commands)?,
             setup: items.read("setup", Vec::new(), commands)?,
             driver: items.need("a server", "driver", Item::table)?,
+            install: items.read("install", String::new(), text)?,
+            delay: items.read("delay", None, |item| duration_of(item, 1.0).map(Some))?,
+            leader_metric: items.read("leader_metric", None, |item| text(item).map(Some))?,
+            survivors: items.read("survivors", None, |item| item.table().map(Some))?,
         };
         items.finish()?;
         if server.command.is_empty() || server.other_commands.iter().any(Vec::is_empty) {
             return Err(item.error("wants a command with a program"));
         }
         Ok(server)
-    }
-}
-
-/// Settings of the suite that a measure is read with.
-struct SuiteContext<'a> {
-    base: Items,
-    prepare: Option<Items>,
-    overrides: &'a LoadOverrides,
-    share: f64,
-    servers: &'a BTreeMap<String, Server>,
-}
-
-impl SuiteContext<'_> {
-    fn measure(&self, item: &Item) -> Result<Measure, String> {
-        let mut items = item.table()?;
-        let text = |item: &Item| item.text().map(str::to_string);
-        let clients = |item: &Item| {
-            let list = item.list()?.iter();
-            list.map(|item| item.integer(1, 10_000).map(|number| number as usize)).collect()
-        };
-        let name = items.need("a measure", "name", text)?;
-        let prepare = match items.take("prepare") {
-            None => None,
-            Some(item) if item.boolean().is_ok() => {
-                self.prepare.clone().filter(|_| item.boolean() == Ok(true))
-            }
-            Some(item) => Some(item.table()?),
-        };
-        let measure = Measure {
-            point: items.read("point", name.clone(), text)?,
-            note: items.read("note", String::new(), text)?,
-            servers: items.need("a measure", "servers", Item::texts)?,
-            clients: items.need("a measure", "clients", clients)?,
-            goal: items.read("goal", BTreeMap::new(), goals_of)?,
-            goal_rate: items.read("goal_rate", None, |item| item.positive().map(Some))?,
-            repeat: items.read("repeat", None, |i| i.integer(1, 100).map(|n| Some(n as usize)))?,
-            quick: items.read("quick", true, Item::boolean)?,
-            work: Work::read(&mut items, &self.base, &self.overrides.settings, self.share)?,
-            prepare,
-            name,
-        };
-        items.finish()?;
-        match measure.servers.iter().find(|name| !self.servers.contains_key(*name)) {
-            Some(name) => Err(item.error(format!("there is no server `{name}` in this suite"))),
-            None => Ok(measure),
-        }
     }
 }
 
@@ -253,40 +244,6 @@ fn path_of(item: &Item) -> Result<PathBuf, String> {
     match is_inside && path.extension().is_some_and(|extension| extension == "md") {
         true => Ok(path),
         false => Err(item.error("wants a path such as \"performance.md\"")),
-    }
-}
-
-/// Reads goals: `{ 64 = 5.0 }` is five times at 64 clients.
-fn goals_of(item: &Item) -> Result<BTreeMap<usize, f64>, String> {
-    let goals = item.table()?.rest().into_iter().map(|(clients, goal)| {
-        let clients = clients.parse().map_err(|_| goal.error("wants a number of clients"))?;
-        Ok((clients, goal.positive()?))
-    });
-    goals.collect()
-}
-
-impl Measure {
-    /// Returns the settings of one run. For work other than a load, these only define the
-    /// connection.
-    pub fn config(
-        &self,
-        server: &Server,
-        clients: usize,
-        placeholders: &Placeholders,
-        core: Option<usize>,
-    ) -> Result<Config, String> {
-        match &self.work {
-            Work::Load(load) => config(load, server, Some(clients), placeholders, core),
-            _ => config(&Items::default(), server, Some(clients), placeholders, core),
-        }
-    }
-
-    /// Returns true if the command line selects it.
-    pub fn is_selected(&self, only: &[String], quick: bool) -> bool {
-        match only {
-            [] => self.quick || !quick,
-            names => names.contains(&self.name) || names.contains(&self.point),
-        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! A suite's results as files: the text with its tables, and the charts beside it.
 
-use super::file::{Measure, Suite};
+use super::file::Suite;
+use super::measure::Measure;
+use super::overview;
 use super::results::{Point, Results};
 use super::soak;
-use super::tables::{markdown, points, ratio};
+use super::tables::{markdown, points, ratio, unmeasured};
 use super::work::Work;
 use crate::charts::{Axis, Chart, LineWeight, Scale, Series};
 use crate::report::file_label;
@@ -13,25 +15,53 @@ use std::path::{Path, PathBuf};
 pub fn write(suite: &Suite, results: &Results, folder: &Path) -> Result<String, String> {
     write_charts(suite, results, folder)?;
     results.write(folder)?;
-    let text = markdown(suite, results, "");
+    let text = markdown(suite, results, "", None);
     write_file(&folder.join("results.md"), &text)?;
     Ok(text)
 }
 
-/// Returns the folder of a suite's charts and numbers: beside its document, with its name.
-pub fn folder_of(suite: &Suite, documents: &Path) -> PathBuf {
-    documents.join(suite.document.with_extension(""))
+/// Returns the folder of a suite's charts and numbers: beside its document, with its name. `None`:
+/// the suite has no document.
+pub fn folder_of(suite: &Suite, documents: &Path) -> Option<PathBuf> {
+    Some(documents.join(suite.document.as_ref()?.with_extension("")))
 }
 
-/// Writes the suite's document, and the charts and numbers into the folder beside it.
+/// Writes the suite's document, and the charts and numbers into the folder beside it. A suite
+/// without a document writes nothing.
 pub fn write_document(suite: &Suite, results: &Results, documents: &Path) -> Result<(), String> {
-    let folder = folder_of(suite, documents);
+    let (Some(folder), Some(document)) = (folder_of(suite, documents), &suite.document) else {
+        return Ok(());
+    };
     super::create_directory(&folder)?;
     write_charts(suite, results, &folder)?;
     results.write(&folder)?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let text = markdown(suite, results, &format!("{name}/"));
-    write_file(&documents.join(&suite.document), &text)
+    let overview = match suite.has_overview {
+        true => Some(overview::sections(documents)?),
+        false => None,
+    };
+    let text = markdown(suite, results, &format!("{name}/"), overview.as_deref());
+    write_file(&documents.join(document), &text)
+}
+
+/// Writes the documents of all suites anew, from the numbers that a folder of documents has; a
+/// suite without numbers gets a page that says how to measure it. Nothing is measured.
+pub fn write_pages(documents: &Path) -> Result<(), String> {
+    for suite in overview::bundled_suites()? {
+        let Some(document) = &suite.document else { continue };
+        match overview::results_of(&suite, documents) {
+            Some(results) => write_document(&suite, &results, documents)?,
+            None => write_file(&documents.join(document), &unmeasured(&suite))?,
+        }
+    }
+    write_overviews(documents)
+}
+
+/// Writes the documents with an overview anew, whose goals are those of all suites.
+pub fn write_overviews(documents: &Path) -> Result<(), String> {
+    let measured = overview::measured_suites(documents)?;
+    let mut with_overview = measured.iter().filter(|(suite, _)| suite.has_overview);
+    with_overview.try_for_each(|(suite, results)| write_document(suite, results, documents))
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), String> {
@@ -41,6 +71,11 @@ fn write_file(path: &Path, text: &str) -> Result<(), String> {
 fn write_charts(suite: &Suite, results: &Results, folder: &Path) -> Result<(), String> {
     for (_, measures) in points(suite, results) {
         for (name, _, chart) in charts(&measures, results)? {
+            write_file(&folder.join(name), &chart)?;
+        }
+    }
+    if let Some(summary) = &suite.summary {
+        for (name, _, chart) in summary.charts(&suite.soaks, &results.soaks)? {
             write_file(&folder.join(name), &chart)?;
         }
     }
@@ -61,7 +96,8 @@ pub fn charts(
     let mut add = |name: String, chart: &Chart, svg: String| {
         rendered.push((format!("{}.svg", file_label(&name)), chart.title.clone(), svg));
     };
-    let is_comparable = |measure: &&&Measure| !matches!(measure.work, Work::Idle(_));
+    let is_comparable =
+        |measure: &&&Measure| !matches!(measure.work, Work::Idle(_) | Work::Failover(_));
     let has_client_series = |measure: &&Measure| measure.clients.len() > 1;
     for measure in
         measures.iter().filter(is_comparable).filter(|measure| has_client_series(measure))

@@ -1,28 +1,21 @@
 //! One run of a suite: a fresh server, the load, and the resources used.
 
-use super::file::{Measure, Server, Suite, config};
-use super::process::{Process, bind_command, own_cpu_seconds};
+use super::failover;
+use super::file::{Server, Suite, config};
+use super::measure::Measure;
+use super::process::{bind_command, own_cpu_seconds};
+use super::progress::ProgressLine;
 use super::results::Run;
+use super::server::{StartedServer, run_command, start};
 use super::work::{
-    PORTS, Placeholders, SpeedSource, Tool, Work, fill_placeholders, redis_benchmark, write_records,
+    Placeholders, SpeedSource, Tool, Work, fill_placeholders, redis_benchmark, write_records,
 };
-use crate::config::{Config, DriverConfig};
-use crate::drivers::Target;
-use crate::error::BenchError;
-use crate::load::{self, Collected, NullObserver};
+use crate::flame::Recording;
+use crate::load::{self, Collected};
 use crate::report::Percentiles;
-use crate::{disk, drivers};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
-
-/// Time limit for a server's first answer.
-const READY_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Time for which a command of the setup is retried.
-const SETUP_TIMEOUT: Duration = Duration::from_secs(20);
+use std::time::Instant;
 
 /// Paths of a suite.
 pub struct SuitePaths {
@@ -36,123 +29,104 @@ pub struct SuitePaths {
     pub logs: PathBuf,
 }
 
-/// A data directory, deleted on drop.
-pub struct DataDirectory(PathBuf);
-
-impl Drop for DataDirectory {
-    fn drop(&mut self) {
-        // A directory that can't be removed stays visible beside the results.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// One point: a measure with a number of clients on a server.
+pub struct PointRun<'a> {
+    /// The suite.
+    pub suite: &'a Suite,
+    /// The measure.
+    pub measure: &'a Measure,
+    /// Name of the server.
+    pub server: &'a str,
+    /// Number of clients.
+    pub clients: usize,
 }
 
-/// A server that answers, with fresh data. A drop ends it and deletes its data.
-pub struct StartedServer {
-    /// Connection to the server.
-    pub target: Box<dyn Target>,
-    /// The server's processes, which end before their data is deleted.
-    pub processes: Processes,
-    /// Its data.
-    pub data: DataDirectory,
-    /// Values of the placeholders.
-    pub placeholders: Placeholders,
-    /// Settings of its first load.
-    pub config: Config,
-    /// Median time of a 4 KiB write with fdatasync before the start, microseconds.
-    pub fdatasync_us: f64,
-}
-
-/// Starts a server and prepares it; `config_of` returns the settings of its first load.
-pub fn start(
-    suite: &Suite,
-    name: &str,
-    paths: &SuitePaths,
-    config_of: &dyn Fn(&Placeholders) -> Result<Config, String>,
-) -> Result<StartedServer, String> {
-    let server = &suite.servers[name];
-    let data = DataDirectory(paths.data.join(format!("{name}-{}", std::process::id())));
-    // A killed run of the same number may have left a directory.
-    let _ = std::fs::remove_dir_all(&data.0);
-    std::fs::create_dir_all(&data.0).map_err(|error| error.to_string())?;
-    let fdatasync_us = disk::fdatasync_us(&data.0)?;
-    let placeholders = assign_placeholders(paths, &data.0)?;
-    let config = config_of(&placeholders)?;
-    let log = paths.logs.join(format!("{name}.log"));
-    let commands = std::iter::once(&server.command).chain(&server.other_commands).enumerate();
-    let started: Result<Vec<_>, _> = commands
-        .map(|(number, command)| {
-            let command: Vec<_> =
-                command.iter().map(|argument| fill_placeholders(argument, &placeholders)).collect();
-            let log =
-                if number == 0 { log.clone() } else { log.with_extension(format!("{number}.log")) };
-            Process::start(&command, suite.server_core, &data.0, &log)
+impl PointRun<'_> {
+    /// Runs the point once. `flame_graph`: file that gets a flame graph of the server's processor
+    /// time.
+    pub fn run(&self, paths: &SuitePaths, flame_graph: Option<&Path>) -> Result<Run, String> {
+        let PointRun { measure, server, clients, .. } = self;
+        self.run_without_context(paths, flame_graph).map_err(|error| {
+            format!("{} on {server} with {clients} clients: {error}", measure.name)
         })
-        .collect();
-    let mut processes = Processes(started?);
-    let target = wait_until_ready(&config, &mut processes).map_err(|error| error.text)?;
-    set_up(server, &placeholders)?;
-    Ok(StartedServer { target, processes, data, placeholders, config, fdatasync_us })
-}
+    }
 
-/// Runs one point once.
-pub fn run(
-    suite: &Suite,
-    measure: &Measure,
-    name: &str,
-    clients: usize,
-    paths: &SuitePaths,
-) -> Result<Run, String> {
-    let server = &suite.servers[name];
-    let with_context =
-        |error: String| format!("{} on {name} with {clients} clients: {error}", measure.name);
-    let first_config = |placeholders: &Placeholders| {
-        measure.config(server, clients, placeholders, suite.driver_core)
-    };
-    let StartedServer { target, mut processes, data, mut placeholders, config, fdatasync_us } =
-        start(suite, name, paths, &first_config).map_err(with_context)?;
-    if let Some(load) = &measure.prepare {
-        let prepare = self::config(load, server, None, &placeholders, suite.driver_core)?;
-        let result = load::run(&prepare, &*target, &AtomicBool::new(false), &mut NullObserver);
-        let failed = result.map_err(|error| with_context(error.text))?.failed();
-        if failed > 0 {
-            return Err(with_context(format!("{failed} operations of the preparation failed")));
+    fn run_without_context(
+        &self,
+        paths: &SuitePaths,
+        flame_graph: Option<&Path>,
+    ) -> Result<Run, String> {
+        let PointRun { suite, measure, server: name, clients } = *self;
+        let server = &suite.servers[name];
+        let first_config = |placeholders: &Placeholders| {
+            measure.config(server, clients, placeholders, suite.driver_core)
+        };
+        let mut started = start(suite, name, paths, &first_config)?;
+        self.prepare(server, &started)?;
+        if let Work::Tool(tool) = &measure.work {
+            add_tool_placeholders(tool, clients, &mut started)?;
+        }
+        let recording = flame_graph.map(|file| {
+            Recording::start(started.processes.ids(), started.config.warm_up, file.to_path_buf())
+        });
+        let baseline = (started.processes.cpu_seconds(), own_cpu_seconds(), Instant::now());
+        let result = self.work(server, &mut started)?;
+        let seconds = baseline.2.elapsed().as_secs_f64();
+        // A process that was killed has no times any more.
+        let cpu_seconds = (started.processes.cpu_seconds() - baseline.0).max(0.0);
+        started.processes.check()?;
+        let run = Run {
+            version: started.target.version(),
+            fdatasync_us: started.fdatasync_us,
+            server_cpu: cpu_seconds / seconds,
+            driver_cpu: (own_cpu_seconds() - baseline.1) / seconds,
+            memory_bytes: started.processes.memory_bytes(),
+            ..result
+        };
+        recording.map_or(Ok(()), Recording::finish)?;
+        Ok(run)
+    }
+
+    /// Runs the load that is not measured.
+    fn prepare(&self, server: &Server, started: &StartedServer) -> Result<(), String> {
+        let Some(load) = &self.measure.prepare else { return Ok(()) };
+        let core = self.suite.driver_core;
+        let prepare = config(load, server, None, &started.placeholders, core)?;
+        let mut progress = ProgressLine::new(format!("preparation of {}", self.measure.name));
+        let result = load::run(&prepare, &*started.target, &AtomicBool::new(false), &mut progress);
+        match result.map_err(|error| error.text)?.failed() {
+            0 => Ok(()),
+            failed => Err(format!("{failed} operations of the preparation failed")),
         }
     }
-    if let Work::Tool(tool) = &measure.work {
-        placeholders.insert("clients", clients.to_string());
-        placeholders.insert("units", tool.units.to_string());
-        if tool.records {
-            let file = data.0.join("records.tsv");
-            write_records(&file, tool.units).map_err(with_context)?;
-            placeholders.insert("records", file.display().to_string());
+
+    /// Does the work that is measured.
+    fn work(&self, server: &Server, started: &mut StartedServer) -> Result<Run, String> {
+        let core = self.suite.driver_core;
+        match &self.measure.work {
+            Work::Load(_) => {
+                let mut progress = ProgressLine::new(self.measure.name.as_str());
+                let stop = AtomicBool::new(false);
+                let result = load::run(&started.config, &*started.target, &stop, &mut progress);
+                let collected = result.map_err(|error| error.text)?;
+                let mut run = run_from(&collected);
+                if let Some(published) = &self.measure.published {
+                    published.add_figures(&mut run, self.clients, collected.ok());
+                }
+                Ok(run)
+            }
+            Work::Tool(tool) => run_tool(tool, &started.placeholders, core),
+            Work::Idle(time) => {
+                std::thread::sleep(*time);
+                Ok(Run::default())
+            }
+            Work::Failover(work) => failover::run(work, server, started, (self.clients, core)),
         }
     }
-    let baseline = (processes.cpu_seconds(), own_cpu_seconds(), Instant::now());
-    let result = match &measure.work {
-        Work::Load(_) => {
-            let result = load::run(&config, &*target, &AtomicBool::new(false), &mut NullObserver);
-            result.map(|collected| run_from(&collected)).map_err(|error| error.text)
-        }
-        Work::Tool(tool) => run_tool(tool, &placeholders, suite.driver_core),
-        Work::Idle(time) => {
-            std::thread::sleep(*time);
-            Ok(Run::default())
-        }
-    };
-    let result = result.map_err(with_context)?;
-    let seconds = baseline.2.elapsed().as_secs_f64();
-    processes.check().map_err(with_context)?;
-    Ok(Run {
-        version: target.version(),
-        fdatasync_us,
-        server_cpu: (processes.cpu_seconds() - baseline.0) / seconds,
-        driver_cpu: (own_cpu_seconds() - baseline.1) / seconds,
-        memory_bytes: processes.memory_bytes(),
-        ..result
-    })
 }
 
-fn run_from(collected: &Collected) -> Run {
+/// Returns throughput, latency and failures of a load.
+pub fn run_from(collected: &Collected) -> Run {
     let errors = collected.operations.iter().flat_map(|operation| operation.errors.clone());
     Run {
         throughput: collected.throughput(),
@@ -163,10 +137,28 @@ fn run_from(collected: &Collected) -> Run {
     }
 }
 
+fn add_tool_placeholders(
+    tool: &Tool,
+    clients: usize,
+    started: &mut StartedServer,
+) -> Result<(), String> {
+    started.placeholders.insert("clients", clients.to_string());
+    started.placeholders.insert("units", tool.units.to_string());
+    if tool.records {
+        let file = started.data.0.join("records.tsv");
+        write_records(&file, tool.units)?;
+        started.placeholders.insert("records", file.display().to_string());
+    }
+    Ok(())
+}
+
 /// Runs a foreign tool to its end; returns its results.
 fn run_tool(tool: &Tool, placeholders: &Placeholders, core: Option<usize>) -> Result<Run, String> {
     let command: Vec<_> =
         tool.command.iter().map(|argument| fill_placeholders(argument, placeholders)).collect();
+    if !is_program_found(&command[0]) {
+        return Err(absent(&command[0], &tool.install));
+    }
     let command = bind_command(&command, core);
     let begin = Instant::now();
     let said = run_command(&command)?;
@@ -184,119 +176,40 @@ fn run_tool(tool: &Tool, placeholders: &Placeholders, core: Option<usize>) -> Re
     }
 }
 
-fn assign_placeholders(paths: &SuitePaths, data: &Path) -> Result<Placeholders, String> {
-    let mut placeholders = Placeholders::from([
-        ("data", data.display().to_string()),
-        ("program", paths.program.display().to_string()),
-        ("peers", paths.peers.display().to_string()),
-    ]);
-    // The listeners stay open until all ports are known, so that the ports differ.
-    let mut listeners = Vec::new();
-    for name in PORTS {
-        let free = || {
-            TcpListener::bind("127.0.0.1:0")
-                .and_then(|listener| Ok((listener.local_addr()?, listener)))
-        };
-        let (address, listener) = free().map_err(|error| error.to_string())?;
-        placeholders.insert(name, address.port().to_string());
-        listeners.push(listener);
-    }
-    Ok(placeholders)
-}
-
-/// Processes of a server: one, or the members of a cluster.
-pub struct Processes(Vec<Process>);
-
-impl Processes {
-    /// Returns an error if one has ended by itself.
-    pub fn check(&mut self) -> Result<(), String> {
-        self.0.iter_mut().try_for_each(Process::check)
-    }
-
-    /// Returns the CPU seconds that they have used.
-    pub fn cpu_seconds(&self) -> f64 {
-        self.0.iter().map(Process::cpu_seconds).sum()
-    }
-
-    /// Returns the bytes that they have caused to be written to disks.
-    pub fn written_bytes(&self) -> u64 {
-        self.0.iter().map(Process::written_bytes).sum()
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        self.0.iter().map(Process::memory_bytes).sum()
-    }
-
-    /// Returns the memory that they hold now, in bytes.
-    pub fn resident_bytes(&self) -> u64 {
-        self.0.iter().map(Process::resident_bytes).sum()
+/// Returns the message about a program that is not there; `install` is the command that installs
+/// it, or empty.
+pub fn absent(program: &str, install: &str) -> String {
+    match install {
+        "" => format!("the program `{program}` is not here (`make bench` sets it up)"),
+        install => format!("the program `{program}` is not here: {install}"),
     }
 }
 
-/// Waits until the server answers; returns a connection to it. Fails if a process ends or the time
-/// limit passes.
-fn wait_until_ready(
-    config: &Config,
-    processes: &mut Processes,
-) -> Result<Box<dyn Target>, BenchError> {
-    if matches!(config.driver, DriverConfig::Etcd(_)) && !cfg!(feature = "etcd") {
-        return drivers::prepare(&config.driver);
-    }
-    let begin = Instant::now();
-    loop {
-        processes.check()?;
-        match drivers::prepare(&config.driver) {
-            Ok(target) => return Ok(target),
-            Err(error) if begin.elapsed() > READY_TIMEOUT => {
-                let text = format!("the server does not answer: {error}");
-                return Err(BenchError::unavailable(text));
-            }
-            Err(_) => std::thread::sleep(Duration::from_millis(50)),
-        }
-    }
-}
-
-fn set_up(server: &Server, placeholders: &Placeholders) -> Result<(), String> {
-    for command in &server.setup {
-        let command: Vec<_> =
-            command.iter().map(|argument| fill_placeholders(argument, placeholders)).collect();
-        let begin = Instant::now();
-        // The cluster's other members may not have started yet.
-        while let Err(error) = run_command(&command) {
-            if begin.elapsed() > SETUP_TIMEOUT {
-                return Err(error);
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-    Ok(())
-}
-
-/// Runs a command to its end and returns its output. Fails if the command does.
-fn run_command(command: &[String]) -> Result<String, String> {
-    let Some((program, arguments)) = command.split_first() else { return Ok(String::new()) };
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("{}: {error}", command.join(" ")))?;
-    if !output.status.success() {
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{}: {}", command.join(" "), stderr.trim()));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Returns true if a server can be started here: its program exists, and its driver is compiled in.
-pub fn is_installed(server: &Server, paths: &SuitePaths) -> bool {
+/// Returns an error if a server can't be started here: its program is absent, or its driver is not
+/// compiled in. The error says what to do.
+pub fn check_installed(server: &Server, paths: &SuitePaths) -> Result<(), String> {
     let placeholders = Placeholders::from([
         ("program", paths.program.display().to_string()),
         ("peers", paths.peers.display().to_string()),
     ]);
-    let is_etcd = |text: &String| text.contains("etcd_endpoints");
-    let is_driver_available = cfg!(feature = "etcd") || !is_etcd(&server.driver.text());
     let program = fill_placeholders(&server.command[0], &placeholders);
+    if !is_program_found(&program) {
+        return Err(absent(&program, &server.install));
+    }
+    match cfg!(feature = "etcd") || !server.driver.text().contains("etcd_endpoints") {
+        true => Ok(()),
+        false => Err("the load tool was built without the driver `etcd`: `apt-get install -y \
+                      protobuf-compiler libprotobuf-dev`, then `cargo build --release -p bench \
+                      --features etcd`"
+            .into()),
+    }
+}
+
+/// Returns true if a program is there: a path, or a name in a folder of PATH.
+pub fn is_program_found(program: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
-    let is_program_found = match program.contains('/') {
-        true => Path::new(&program).is_file(),
-        false => std::env::split_paths(&folders).any(|folder| folder.join(&program).is_file()),
-    };
-    is_driver_available && is_program_found
+    match program.contains('/') {
+        true => Path::new(program).is_file(),
+        false => std::env::split_paths(&folders).any(|folder| folder.join(program).is_file()),
+    }
 }

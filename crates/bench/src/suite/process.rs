@@ -15,6 +15,8 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub struct Process {
     child: Child,
     log: std::path::PathBuf,
+    /// True if its owner killed it, so that its end is no failure.
+    is_killed: bool,
 }
 
 impl Process {
@@ -37,21 +39,46 @@ impl Process {
             .spawn();
         let child =
             child.map_err(|error| format!("can't start {}: {error}", command_line.join(" ")))?;
-        Ok(Process { child, log: log.to_path_buf() })
+        Ok(Process { child, log: log.to_path_buf(), is_killed: false })
     }
 
     /// Returns an error if it has ended by itself, with the end of its output.
     pub fn check(&mut self) -> Result<(), String> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
-            Ok(Some(status)) => {
-                let output = std::fs::read_to_string(&self.log).unwrap_or_default();
-                let last: Vec<_> = output.lines().rev().take(3).collect();
-                let last = last.into_iter().rev().collect::<Vec<_>>().join(" | ");
-                Err(format!("the server ended ({status}): {last}"))
-            }
+            Ok(Some(_)) if self.is_killed => Ok(()),
+            Ok(Some(status)) => Err(format!("the server ended ({status}): {}", self.last_output())),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    /// Returns false once it has ended by itself with success; an error if it has failed.
+    pub fn is_running(&mut self) -> Result<bool, String> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(true),
+            Ok(Some(status)) if status.success() => Ok(false),
+            Ok(Some(status)) => Err(format!("it ended ({status}): {}", self.last_output())),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn last_output(&self) -> String {
+        let output = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let last: Vec<_> = output.lines().rev().take(3).collect();
+        last.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    }
+
+    /// Ends it with SIGKILL and waits for its end.
+    pub fn kill(&mut self) {
+        self.is_killed = true;
+        // A process that has ended already can't be killed; then only the wait matters.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Returns its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Returns the CPU seconds that it has used.
@@ -108,6 +135,41 @@ impl Drop for Process {
     }
 }
 
+/// Processes of a server: one, or the members of a cluster.
+pub struct Processes(pub Vec<Process>);
+
+impl Processes {
+    /// Returns an error if one has ended by itself.
+    pub fn check(&mut self) -> Result<(), String> {
+        self.0.iter_mut().try_for_each(Process::check)
+    }
+
+    /// Returns the CPU seconds that they have used.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.0.iter().map(Process::cpu_seconds).sum()
+    }
+
+    /// Returns the bytes that they have caused to be written to disks.
+    pub fn written_bytes(&self) -> u64 {
+        self.0.iter().map(Process::written_bytes).sum()
+    }
+
+    /// Returns the most memory that they have held, in bytes: the sum of each one's own peak.
+    pub fn memory_bytes(&self) -> u64 {
+        self.0.iter().map(Process::memory_bytes).sum()
+    }
+
+    /// Returns the memory that they hold now, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        self.0.iter().map(Process::resident_bytes).sum()
+    }
+
+    /// Returns their numbers.
+    pub fn ids(&self) -> Vec<u32> {
+        self.0.iter().map(Process::id).collect()
+    }
+}
+
 /// Returns the CPU seconds of a process, all its threads together.
 fn cpu_seconds(pid: &str) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -119,6 +181,12 @@ pub fn own_cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let (own, children) = ticks(&stat);
     (own + children) as f64 / TICKS_PER_SECOND
+}
+
+/// Returns the CPU seconds of the programs that this process ran to their end.
+pub fn ended_cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    ticks(&stat).1 as f64 / TICKS_PER_SECOND
 }
 
 /// Returns user plus system time in a line of /proc/PID/stat, its own and that of its ended

@@ -16,12 +16,13 @@ use std::path::Path;
 pub struct Results {
     /// The suite's name.
     pub name: String,
-    /// Subject of the suite.
-    pub about: String,
     /// Time of the start, UTC.
     pub started: String,
     /// The version of this program.
     pub credenza: String,
+    /// Commit of the program that was measured; a `+` behind it: with changes. Empty: unknown.
+    #[serde(default)]
+    pub commit: String,
     /// Machine the suite ran on; older results of others name theirs.
     pub machine: Machine,
     /// Name and version of each server, as it reports them.
@@ -55,6 +56,9 @@ pub struct Point {
     pub started: String,
     /// True if it was a quick run.
     pub quick: bool,
+    /// Commit of the program that was measured. Empty: unknown.
+    #[serde(default)]
+    pub commit: String,
     /// Machine it ran on. `None`: the results' `machine`.
     #[serde(default)]
     pub elsewhere: Option<Machine>,
@@ -81,6 +85,9 @@ pub struct Median {
     pub driver_cpu: f64,
     /// Most memory the server held, bytes.
     pub memory_bytes: f64,
+    /// Figures of this kind of work alone, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, f64>,
 }
 
 /// One run.
@@ -104,6 +111,9 @@ pub struct Run {
     pub driver_cpu: f64,
     /// Most memory the server held, bytes.
     pub memory_bytes: u64,
+    /// Figures of this kind of work alone, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, f64>,
 }
 
 impl Run {
@@ -119,6 +129,9 @@ impl Run {
             self.driver_cpu,
             format_args!("{} MB", self.memory_bytes >> 20)
         );
+        for (name, value) in &self.figures {
+            text.push_str(&format!("  {name} {}", short(*value)));
+        }
         if self.failed > 0 {
             text.push_str(&format!("  FAILED {} {:?}", self.failed, self.errors));
         }
@@ -126,14 +139,38 @@ impl Run {
     }
 }
 
+impl Point {
+    /// Returns the median of a figure by its name in bounds. `None`: it was not measured.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        let median = &self.median;
+        match name {
+            "rate" => Some(median.throughput),
+            "p50 ms" => Some(median.p50_us / 1000.0),
+            "p99 ms" => Some(median.p99_us / 1000.0),
+            "server us/op" => Some(median.server_cpu * 1e6 / median.throughput.max(1e-9)),
+            "% of a core" => Some(median.server_cpu * 100.0),
+            "memory MiB" => Some(median.memory_bytes / 1_048_576.0),
+            name => median.figures.get(name).copied(),
+        }
+    }
+}
+
+/// Returns the median of each figure over the runs that have it.
+fn median_figures(runs: &[Run]) -> BTreeMap<String, f64> {
+    let names: BTreeSet<&String> = runs.iter().flat_map(|run| run.figures.keys()).collect();
+    let median_of =
+        |name: &String| median(runs.iter().filter_map(|run| run.figures.get(name).copied()));
+    names.into_iter().map(|name| (name.clone(), median_of(name))).collect()
+}
+
 impl Results {
     /// Returns empty results.
-    pub fn new(suite: &Suite, started: String, machine: Machine) -> Results {
+    pub fn new(suite: &Suite, started: String, commit: String, machine: Machine) -> Results {
         Results {
             name: suite.name.clone(),
-            about: suite.about.clone(),
             started,
             credenza: env!("CARGO_PKG_VERSION").into(),
+            commit,
             machine,
             versions: BTreeMap::new(),
             left_out: Vec::new(),
@@ -149,7 +186,8 @@ impl Results {
     pub fn add_soak(&mut self, run: SoakRun, quick: bool) {
         self.versions.insert(run.server.clone(), run.version.clone());
         self.soaks.retain(|other| (&other.soak, &other.server) != (&run.soak, &run.server));
-        self.soaks.push(SoakRun { started: self.started.clone(), quick, ..run });
+        let (started, commit) = (self.started.clone(), self.commit.clone());
+        self.soaks.push(SoakRun { started, commit, quick, ..run });
     }
 
     /// Adds a run.
@@ -159,12 +197,17 @@ impl Results {
             point.measure == measure && point.server == server && point.clients == clients
         });
         let index = index.unwrap_or_else(|| {
-            let (measure, server) = (measure.to_string(), server.to_string());
-            let (median, runs) = (Median::default(), Vec::new());
-            let started = self.started.clone();
-            let elsewhere = None;
-            let point = Point { measure, server, clients, started, quick, elsewhere, median, runs };
-            self.points.push(point);
+            self.points.push(Point {
+                measure: measure.into(),
+                server: server.into(),
+                clients,
+                started: self.started.clone(),
+                quick,
+                commit: self.commit.clone(),
+                elsewhere: None,
+                median: Median::default(),
+                runs: Vec::new(),
+            });
             self.points.len() - 1
         });
         let point = &mut self.points[index];
@@ -178,7 +221,18 @@ impl Results {
             server_cpu: median_of(|run| run.server_cpu),
             driver_cpu: median_of(|run| run.driver_cpu),
             memory_bytes: median_of(|run| run.memory_bytes as f64),
+            figures: median_figures(&point.runs),
         };
+    }
+
+    /// Returns the number of runs of a point.
+    pub fn run_count(&self, measure: &str, server: &str, clients: usize) -> usize {
+        self.point(measure, server, clients).map_or(0, |point| point.runs.len())
+    }
+
+    /// Returns true if a soak was run on a server.
+    pub fn has_soak(&self, soak: &str, server: &str) -> bool {
+        self.soaks.iter().any(|run| run.soak == soak && run.server == server)
     }
 
     /// Returns a point. `None`: it was not run.

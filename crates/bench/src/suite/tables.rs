@@ -1,6 +1,9 @@
 //! A suite's results as Markdown.
 
-use super::file::{Measure, Suite};
+use super::failover::GAP;
+use super::file::Suite;
+use super::goals::{self, GoalVerdict};
+use super::measure::Measure;
 use super::output::charts;
 use super::results::{Point, Results};
 use super::soak;
@@ -53,21 +56,33 @@ fn ratio_span(measure: &Measure, results: &Results, server: &str, clients: usize
     }
 }
 
-/// Returns the whole document; `charts_in` is the charts' folder relative to the text.
-pub fn markdown(suite: &Suite, results: &Results, charts_in: &str) -> String {
+/// Returns the whole document; `charts_in` is the charts' folder relative to the text. `overview`:
+/// sections in place of the suite's goals.
+pub fn markdown(
+    suite: &Suite,
+    results: &Results,
+    charts_in: &str,
+    overview: Option<&str>,
+) -> String {
     let mut text = format!(
-        "# {}\n\n{}\n\nMachine: {}. Load: credenza {}.\n",
-        capital(&results.name),
-        results.about,
+        "# {}\n\n{}\n\nMachine: {}. Load: credenza {}.{}\n",
+        title(suite),
+        suite.about,
         results.machine,
-        results.credenza
+        results.credenza,
+        commit_note(&results.commit)
     );
     if let (Some(server), Some(driver)) = (suite.server_core, suite.driver_core) {
         text.push_str(&format!(
             "The server is bound to core {server}, the load to core {driver} of the same machine."
         ));
     }
-    text.push_str(if suite.measures.is_empty() { SOAKS } else { MEASURES });
+    if !suite.measures.is_empty() {
+        text.push_str(MEASURES);
+    }
+    if !suite.soaks.is_empty() {
+        text.push_str(SOAKS);
+    }
     for (server, version) in &results.versions {
         text.push_str(&format!("\n- {server}: {version}"));
     }
@@ -78,15 +93,22 @@ pub fn markdown(suite: &Suite, results: &Results, charts_in: &str) -> String {
         text.push_str(&format!("\n- a run failed: {failure}"));
     }
     text.push('\n');
-    text.push_str(&goals(suite, results));
+    match overview {
+        Some(overview) => text.push_str(overview),
+        None => text.push_str(&goals(suite, results)),
+    }
     for (point, measures) in points(suite, results) {
-        text.push_str(&format!("\n## {}\n\nAgain: `make bench POINT={point}`\n", capital(point)));
+        let again = again(&suite.name, point);
+        text.push_str(&format!("\n## {}\n\nAgain: `{again}`\n", capital(point)));
         for measure in &measures {
             text.push_str(&section(measure, results));
         }
         for (file, title, _) in charts(&measures, results).unwrap_or_default() {
             text.push_str(&format!("\n![{title}]({charts_in}{file})\n"));
         }
+    }
+    if let Some(summary) = &suite.summary {
+        text.push_str(&summary.section(&suite.soaks, &results.soaks, charts_in));
     }
     for soak in &suite.soaks {
         text.push_str(&soak::section(&suite.name, soak, &results.soaks, charts_in));
@@ -95,42 +117,67 @@ pub fn markdown(suite: &Suite, results: &Results, charts_in: &str) -> String {
     text
 }
 
+/// Returns the command that measures a point anew.
+fn again(suite: &str, point: &str) -> String {
+    let point = if point.contains(' ') { format!("\"{point}\"") } else { point.into() };
+    match suite {
+        "performance" => format!("make bench POINT={point}"),
+        suite => format!("make bench SUITE={suite} POINT={point}"),
+    }
+}
+
+fn title(suite: &Suite) -> String {
+    if suite.title.is_empty() { capital(&suite.name) } else { suite.title.clone() }
+}
+
+fn commit_note(commit: &str) -> String {
+    if commit.is_empty() { String::new() } else { format!(" Commit: {commit}.") }
+}
+
+/// Returns the document of a suite that was not measured yet: how to measure it, what it measures,
+/// and what others published of the same work.
+pub fn unmeasured(suite: &Suite) -> String {
+    let mut text = format!(
+        "# {}\n\n{}\n\n**Not measured yet.** `make bench SUITE={}` measures it and writes this \
+         page, with tables and charts; `QUICK=1` takes a short look.\n",
+        title(suite),
+        suite.about,
+        suite.name
+    );
+    let names = suite.measures.iter().map(|measure| &measure.name);
+    let names = names.chain(suite.soaks.iter().map(|soak| &soak.name));
+    text.push_str("\nWhat it measures:\n\n");
+    names.for_each(|name| text.push_str(&format!("- {name}\n")));
+    let empty = Results::new(suite, String::new(), String::new(), Machine::default());
+    for measure in &suite.measures {
+        if let Some(published) = &measure.published {
+            let table = published.table(measure, &empty);
+            text.push_str(&format!("\n## {}\n\n{table}", capital(&measure.name)));
+        }
+    }
+    text
+}
+
 fn capital(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Formats all goals with their verdicts.
+/// Formats all goals of a suite with their verdicts.
 fn goals(suite: &Suite, results: &Results) -> String {
-    let mut rows = String::new();
-    let mut row = |what: String, found: f64, goal: f64| {
-        let verdict = if found >= goal { "yes" } else { "**no**" };
-        let [found, goal] = [found, goal].map(|number| match number >= 10_000.0 {
-            true => short(number),
-            false => format!("{number:.2}"),
-        });
-        rows.push_str(&format!("| {what} | {found} | {goal} | {verdict} |\n"));
-    };
-    for measure in &suite.measures {
-        for (clients, goal) in &measure.goal {
-            for server in measure.servers.iter().skip(1) {
-                if let Some(value) = ratio(measure, results, server, *clients) {
-                    let what = format!("{}, {clients} clients, beside {server}", measure.name);
-                    row(what, value, *goal);
-                }
-            }
-        }
-        let first = measure.servers.first().zip(measure.clients.first());
-        let point =
-            first.and_then(|(server, clients)| results.point(&measure.name, server, *clients));
-        if let (Some(goal), Some(point)) = (measure.goal_rate, point) {
-            row(format!("{}, a second", measure.name), point.median.throughput, goal);
-        }
-    }
+    let verdicts = suite.measures.iter().flat_map(|measure| goals::verdicts(measure, results));
+    let rows = verdicts.map(|goal| {
+        let GoalVerdict { verdict, quick, .. } = goal;
+        let reached = if verdict.is_met { "yes" } else { "**no**" };
+        let quick = if quick { ", quick" } else { "" };
+        let (found, wanted) = (verdict.value_text(), &verdict.bound);
+        format!("| {} | {found}{quick} | {wanted} | {reached} |\n", verdict.description)
+    });
+    let rows: String = rows.collect();
     if rows.is_empty() {
         return rows;
     }
-    format!("\n## Goals\n\n| what | found | goal | reached |\n|---|--:|--:|---|\n{rows}")
+    format!("\n## Goals\n\n| work | found | wanted | reached |\n|---|--:|--:|---|\n{rows}")
 }
 
 /// Explanation of all measures.
@@ -191,13 +238,27 @@ const COST: [Column; 6] = [
     ("memory MiB", |row| format!("{:.0}", row.point.median.memory_bytes / 1_048_576.0)),
     ("failed", |row| row.point.runs.iter().map(|run| run.failed).sum::<u64>().to_string()),
 ];
+const FAILOVER: [Column; 3] = [
+    ("gap ms, median", |row| gaps(row).0),
+    ("least and most", |row| gaps(row).1),
+    ("failed", |row| row.point.runs.iter().map(|run| run.failed).sum::<u64>().to_string()),
+];
 const IDLE: [Column; 2] = [
     ("% of a core", |row| format!("{:.2}", row.point.median.server_cpu * 100.0)),
     ("memory MiB", |row| format!("{:.0}", row.point.median.memory_bytes / 1_048_576.0)),
 ];
 
+/// Returns the median, and the least and the most, of the gaps of a failover.
+fn gaps(row: &TableRow<'_>) -> (String, String) {
+    let gaps = || row.point.runs.iter().filter_map(|run| run.figures.get(GAP).copied());
+    let (least, most) = (gaps().fold(f64::MAX, f64::min), gaps().fold(0.0, f64::max));
+    let median = row.point.figure(GAP).map_or_else(String::new, |gap| format!("{gap:.0}"));
+    (median, format!("{least:.0} to {most:.0}"))
+}
+
 fn section(measure: &Measure, results: &Results) -> String {
     let columns: Vec<Column> = match &measure.work {
+        Work::Failover(_) => [&IDENTITY[..], &FAILOVER[..]].concat(),
         Work::Idle(_) => [&IDENTITY[1..], &IDLE[..]].concat(),
         Work::Tool(tool) if tool.speed_source == SpeedSource::Time => {
             [&IDENTITY[1..], &SPEED[..], &COST[..]].concat()
@@ -210,6 +271,13 @@ fn section(measure: &Measure, results: &Results) -> String {
     }
     let first_point = results.points.iter().find(|point| point.measure == measure.name);
     text.push_str(&machine_note(first_point.and_then(|point| point.elsewhere.as_ref())));
+    if let Some(point) = first_point.filter(|point| point.commit != results.commit) {
+        let commit = if point.commit.is_empty() { "unknown" } else { &point.commit };
+        text.push_str(&format!("Run with another commit: {commit}.\n\n"));
+    }
+    if let Some(published) = &measure.published {
+        text.push_str(&format!("{}\n", published.table(measure, results)));
+    }
     text.push('|');
     columns.iter().for_each(|(name, _)| text.push_str(&format!(" {name} |")));
     text.push_str("\n|");

@@ -1,6 +1,7 @@
 //! Work of one measurement: a load of this tool, a foreign tool, or nothing at all.
 
-use crate::config::{Item, Items, duration_of};
+use super::file::{Server, config};
+use crate::config::{Config, Item, Items, duration_of};
 use crate::report::Percentiles;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,6 +14,12 @@ pub type Placeholders = BTreeMap<&'static str, String>;
 /// Placeholders that stand for free ports.
 pub const PORTS: [&str; 6] = ["port", "port2", "port3", "port4", "port5", "port6"];
 
+/// Placeholders of the relays, one before each port, of a server with a `delay`.
+pub const RELAYS: [&str; 6] = ["relay", "relay2", "relay3", "relay4", "relay5", "relay6"];
+
+/// Placeholders of the client ports of the two processes that survive the leader.
+pub const SURVIVORS: [&str; 2] = ["survivor", "survivor2"];
+
 /// Kind of work of a measure.
 pub enum Work {
     /// A load of this tool with these settings.
@@ -21,6 +28,16 @@ pub enum Work {
     Tool(Tool),
     /// No load for this time.
     Idle(Duration),
+    /// A load during which the leader is killed.
+    Failover(Failover),
+}
+
+/// A load through the processes that survive, while the leader is killed.
+pub struct Failover {
+    /// Settings of the load.
+    pub load: Items,
+    /// Time from the start of the load to the kill.
+    pub after: Duration,
 }
 
 /// A program that generates load.
@@ -33,6 +50,8 @@ pub struct Tool {
     pub records: bool,
     /// Source of the speed.
     pub speed_source: SpeedSource,
+    /// Command that installs the program, for the message that says it is absent; may be empty.
+    pub install: String,
 }
 
 /// Source of a tool's speed.
@@ -45,7 +64,8 @@ pub enum SpeedSource {
 }
 
 impl Work {
-    /// Reads `load`, `tool` or `idle`; without any of them the work is the suite's load.
+    /// Reads `load`, `tool`, `idle` or `failover`; without any of them the work is the suite's
+    /// load.
     pub fn read(
         items: &mut Items,
         base: &Items,
@@ -58,11 +78,16 @@ impl Work {
         if let Some(item) = items.take("tool") {
             return Tool::read(&item, share).map(Work::Tool);
         }
+        let failover = items.take("failover");
         let mut load = items.read("load", Items::default(), Item::table)?;
         let mut merged = base.clone();
         load.merge(settings.clone());
         merged.merge(load);
-        Ok(Work::Load(merged))
+        let Some(item) = failover else { return Ok(Work::Load(merged)) };
+        let mut items = item.table()?;
+        let after = items.need("a failover", "after", |item| duration_of(item, 1.0))?;
+        items.finish()?;
+        Ok(Work::Failover(Failover { load: merged, after }))
     }
 }
 
@@ -79,6 +104,7 @@ impl Tool {
                 "time" => Ok(SpeedSource::Time),
                 _ => Err(item.error("wants \"redis-benchmark\" or \"time\"")),
             })?,
+            install: items.read("install", String::new(), |i| i.text().map(String::from))?,
         };
         items.finish()?;
         match tool.command.is_empty() {
@@ -86,6 +112,19 @@ impl Tool {
             false => Ok(tool),
         }
     }
+}
+
+/// Returns the settings of a load through the survivors of a server's leader.
+pub fn failover_config(
+    failover: &Failover,
+    server: &Server,
+    clients: usize,
+    placeholders: &Placeholders,
+    core: Option<usize>,
+) -> Result<Config, String> {
+    let driver = server.survivors.clone().unwrap_or_else(|| server.driver.clone());
+    let server = Server { driver, ..server.clone() };
+    config(&failover.load, &server, Some(clients), placeholders, core)
 }
 
 /// Replaces each `{word}` in a text by its value.

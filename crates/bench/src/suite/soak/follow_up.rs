@@ -6,15 +6,25 @@ use super::{Soak, SoakContext, SoakLoad, SoakRun};
 use crate::config::{Config, Item, duration_of};
 use crate::load::{self, Collected};
 use crate::suite::file::{Server, config};
-use crate::suite::point::StartedServer;
+use crate::suite::process::Processes;
+use crate::suite::server::StartedServer;
 use crate::suite::work::Placeholders;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Time without writes after which a store has settled: three times what it waits before it merges
+/// because nobody asks it anything.
+const QUIET: Duration = Duration::from_secs(30);
+/// Interval of the look at what was written, and the most bytes of one that count as nothing.
+const QUIET_STEP: Duration = Duration::from_secs(2);
+const QUIET_STEP_BYTES: u64 = 256 * 1024;
 
 /// A load that follows a soak.
 pub struct FollowUp {
     /// Time without a load before it.
     pub wait: Duration,
+    /// Longest time to wait, instead, until the server writes nothing any more. `None`: no wait.
+    pub settle: Option<Duration>,
     /// The load. It has the server to itself.
     pub load: SoakLoad,
 }
@@ -24,7 +34,8 @@ impl FollowUp {
     pub(super) fn read(item: &Item, context: &SoakContext<'_>) -> Result<FollowUp, String> {
         let mut items = item.table()?;
         let wait = items.read("wait", Duration::ZERO, |item| duration_of(item, 1.0))?;
-        Ok(FollowUp { wait, load: SoakLoad::from_items(items, context)? })
+        let settle = items.read("settle", None, |item| duration_of(item, 1.0).map(Some))?;
+        Ok(FollowUp { wait, settle, load: SoakLoad::from_items(items, context)? })
     }
 }
 
@@ -51,11 +62,14 @@ impl SoakRun {
         (server, core): (&Server, Option<usize>),
         started: &StartedServer,
     ) -> Result<(), String> {
-        for (FollowUp { wait, load }, config) in
+        for (FollowUp { wait, settle, load }, config) in
             soak.follow_up_configs(server, &started.placeholders, core)?
         {
             std::thread::sleep(*wait);
-            let (mut record, before) = (LoadRecord::default(), started.processes.cpu_seconds());
+            settle.iter().for_each(|limit| wait_until_settled(&started.processes, *limit));
+            let label = format!("{}: {}", soak.name, load.name);
+            let mut record = LoadRecord::new(&label);
+            let before = started.processes.cpu_seconds();
             let collected =
                 load::run(&config, &*started.target, &AtomicBool::new(false), &mut record);
             let collected = collected.map_err(|error| error.text)?;
@@ -65,6 +79,20 @@ impl SoakRun {
             self.whole.insert(format!("{} server us/op", load.name), cpu_us / operations.max(1.0));
         }
         Ok(())
+    }
+}
+
+/// Waits until the server has written almost nothing for a while, at most `limit`.
+fn wait_until_settled(processes: &Processes, limit: Duration) {
+    let (begin, mut quiet_since) = (Instant::now(), Instant::now());
+    let mut written = processes.written_bytes();
+    while begin.elapsed() < limit && quiet_since.elapsed() < QUIET {
+        std::thread::sleep(QUIET_STEP);
+        let now = processes.written_bytes();
+        if now.saturating_sub(written) > QUIET_STEP_BYTES {
+            quiet_since = Instant::now();
+        }
+        written = now;
     }
 }
 

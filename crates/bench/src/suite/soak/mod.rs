@@ -8,22 +8,27 @@
 //! the server's resources are read from outside (/proc), never from its own reports; each bound
 //! becomes a line that says kept or missed.
 //! Never: leaves out a second in which nothing was answered.
-//! Read next: `run.rs`, then `bounds.rs` and `page.rs`.
+//! Read next: `run.rs`, then `verdicts.rs` and `page.rs`.
 
-mod bounds;
 mod follow_up;
 mod page;
+mod program;
 mod run;
+mod summary;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 mod watch;
 
-pub use bounds::{FigureBound, verdicts};
 pub use follow_up::FollowUp;
 pub use page::{charts, section};
 pub use run::run;
+pub use summary::SizeSummary;
+pub use verdicts::verdicts;
 
+use super::bounds::FigureBound;
 use super::file::{Server, config};
+use super::store_program::StoreProgram;
 use super::work::Placeholders;
 use crate::config::{Config, Item, Items};
 use crate::machine::Machine;
@@ -36,7 +41,8 @@ pub struct Soak {
     pub name: String,
     /// Remark for the results; may be empty.
     pub note: String,
-    /// Servers that are loaded; the bounds hold for the first.
+    /// Servers that are loaded, and stores that their own programs load; the bounds hold for the
+    /// first.
     pub servers: Vec<String>,
     /// Load that is run before and not measured. `None`: no load.
     pub prepare: Option<Items>,
@@ -44,8 +50,14 @@ pub struct Soak {
     pub loads: Vec<SoakLoad>,
     /// Loads that follow, one after the other.
     pub follow_ups: Vec<FollowUp>,
+    /// True if the server is killed and started again at the end, and the time is measured.
+    pub restart: bool,
     /// Bounds on the first server's figures.
     pub bounds: Vec<FigureBound>,
+    /// Reason why the first server misses a bound, in words; may be empty.
+    pub limited_by: String,
+    /// Size in millions of rows, if it is one of several. `None`: it has none.
+    pub size: Option<u64>,
     /// True if a quick run includes it.
     pub quick: bool,
 }
@@ -81,6 +93,9 @@ pub struct SoakRun {
     pub started: String,
     /// True if it was a quick run.
     pub quick: bool,
+    /// Commit of the program that was measured. Empty: unknown.
+    #[serde(default)]
+    pub commit: String,
     /// Machine it ran on. `None`: the results' machine.
     #[serde(default)]
     pub elsewhere: Option<Machine>,
@@ -107,6 +122,14 @@ pub const MEMORY: &str = "memory MiB";
 pub const DISK_BYTES: &str = "disk bytes/op";
 /// Name of the same figure at the end of the loads that follow: with merges that were still due.
 pub const DISK_BYTES_MERGED: &str = "merged disk bytes/op";
+/// Name of the figure for the disk space that the server's data takes right after the soak, MiB.
+pub const DISK_SPACE: &str = "disk MiB";
+/// Name of the figure for the disk space at the end of the loads that follow.
+pub const DISK_SPACE_MERGED: &str = "merged disk MiB";
+/// Name of the figure for the most memory that the server held, MiB.
+pub const MEMORY_PEAK: &str = "peak memory MiB";
+/// Name of the figure for the time from the start after a kill to the first answer, milliseconds.
+pub const RESTART: &str = "restart ms";
 /// Name of the figure for rows that range reads visited, divided by rows that they returned.
 pub const ROWS_WALKED: &str = "rows walked per row returned";
 
@@ -120,6 +143,8 @@ pub struct SoakContext<'a> {
     pub quick: bool,
     /// The suite's servers.
     pub servers: &'a BTreeMap<String, Server>,
+    /// The suite's stores without a server.
+    pub programs: &'a BTreeMap<String, StoreProgram>,
 }
 
 impl Soak {
@@ -141,7 +166,7 @@ impl Soak {
         let follow_ups = |item: &Item| {
             item.list()?.iter().map(|item| FollowUp::read(item, context)).collect::<Result<_, _>>()
         };
-        let bounds = |item: &Item| item.list()?.iter().map(FigureBound::read).collect();
+        let bounds = |item: &Item| item.list()?.iter().map(bound_of).collect();
         let soak = Soak {
             name: items.need("a soak", "name", text)?,
             note: items.read("note", String::new(), text)?,
@@ -149,14 +174,20 @@ impl Soak {
             prepare,
             loads: items.need("a soak", "load", loads)?,
             follow_ups: items.read("after", Vec::new(), follow_ups)?,
+            restart: items.read("restart", false, Item::boolean)?,
             bounds: items.read("bounds", Vec::new(), bounds)?,
+            limited_by: items.read("limited_by", String::new(), text)?,
+            size: None,
             quick: items.read("quick", true, Item::boolean)?,
         };
         items.finish()?;
         let load_servers = soak.loads.iter().flat_map(|load| &load.servers);
         let peers = soak.bounds.iter().filter_map(FigureBound::peer);
         let mut servers = soak.servers.iter().chain(load_servers).chain(peers);
-        match servers.find(|name| !context.servers.contains_key(*name)) {
+        let is_known = |name: &&String| {
+            context.servers.contains_key(*name) || context.programs.contains_key(*name)
+        };
+        match servers.find(|name| !is_known(name)) {
             Some(name) => Err(item.error(format!("there is no server `{name}` in this suite"))),
             None => Ok(soak),
         }
@@ -182,6 +213,14 @@ impl Soak {
     /// Returns true if the command line selects it.
     pub fn is_selected(&self, only: &[String], quick: bool) -> bool {
         if only.is_empty() { self.quick || !quick } else { only.contains(&self.name) }
+    }
+}
+
+fn bound_of(item: &Item) -> Result<FigureBound, String> {
+    let bound = FigureBound::read(item)?;
+    match bound.clients.is_empty() {
+        true => Ok(bound),
+        false => Err(item.error("`clients` is for measures")),
     }
 }
 

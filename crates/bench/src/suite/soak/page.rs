@@ -1,9 +1,9 @@
 //! A soak's section of the results: tables, verdicts, and plots over time.
 
-use super::bounds::end_medians;
+use super::verdicts::end_medians;
 use super::{
-    BUSY_LOAD_AVERAGE, DISK_BYTES, DISK_BYTES_MERGED, MEMORY, ROWS_WALKED, SERVER_US, Soak,
-    SoakRun, verdicts,
+    BUSY_LOAD_AVERAGE, DISK_BYTES, DISK_BYTES_MERGED, DISK_SPACE, DISK_SPACE_MERGED, MEMORY,
+    MEMORY_PEAK, RESTART, ROWS_WALKED, SERVER_US, Soak, SoakRun, verdicts,
 };
 use crate::charts::{Axis, Chart, LineWeight, Scale, Series as Line, short};
 use crate::report::file_label;
@@ -17,6 +17,10 @@ const PLOTS: [(&str, &str, Scale); 3] = [
     (ROWS_WALKED, "rows walked per row returned", Scale::Logarithmic),
 ];
 
+/// Figures of the table of costs, before those of the loads that followed.
+const COSTS: [&str; 6] =
+    [DISK_BYTES, DISK_BYTES_MERGED, DISK_SPACE, DISK_SPACE_MERGED, MEMORY_PEAK, RESTART];
+
 /// Returns the section of a soak of this suite that was run; `charts_in` is the charts' folder
 /// relative to the text.
 pub fn section(suite: &str, soak: &Soak, all: &[SoakRun], charts_in: &str) -> String {
@@ -28,7 +32,11 @@ pub fn section(suite: &str, soak: &Soak, all: &[SoakRun], charts_in: &str) -> St
     if !soak.note.is_empty() {
         let _ = write!(text, "{}\n\n", soak.note.trim());
     }
-    let _ = write!(text, "Again: `make bench SUITE={suite} POINT=\"{}\"`\n\n", soak.name);
+    let chosen = match soak.size {
+        Some(size) => format!("SIZES={size}"),
+        None => format!("POINT=\"{}\"", soak.name),
+    };
+    let _ = write!(text, "Again: `make bench SUITE={suite} {chosen}`\n\n");
     for verdict in verdicts(soak, all) {
         let _ = writeln!(text, "- {}", verdict.line().replace("MISSED", "**missed**"));
     }
@@ -70,21 +78,20 @@ pub fn section(suite: &str, soak: &Soak, all: &[SoakRun], charts_in: &str) -> St
     text
 }
 
-/// Returns a table of what an operation wrote to the disk, and of what each load that followed cost
-/// the server. Empty: nothing followed.
+/// Returns a table of what an operation wrote to the disk, of the space that the data takes, and of
+/// what each load that followed cost the server. Empty: nothing followed.
 fn costs(runs: &[&SoakRun]) -> String {
-    let names: BTreeSet<&String> = runs
+    let has = |name: &&str| runs.iter().any(|run| run.whole.contains_key(*name));
+    let names: BTreeSet<&str> = runs
         .iter()
         .flat_map(|run| run.whole.keys())
         .filter(|name| name.ends_with(&format!(" {SERVER_US}")))
+        .map(String::as_str)
         .collect();
     if names.is_empty() {
         return String::new();
     }
-    let columns: Vec<&str> = [DISK_BYTES, DISK_BYTES_MERGED]
-        .into_iter()
-        .chain(names.iter().map(|name| name.as_str()))
-        .collect();
+    let columns: Vec<&str> = COSTS.into_iter().filter(has).chain(names).collect();
     let mut text = format!("\n| server | {} |\n|---|", columns.join(" | "));
     text.push_str(&"--:|".repeat(columns.len()));
     for run in runs {

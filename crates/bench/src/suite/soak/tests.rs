@@ -1,6 +1,6 @@
 //! Tests of a soak's bounds, and of errors in its settings.
 
-use super::bounds::end_medians;
+use super::verdicts::end_medians;
 use super::{SoakRun, charts, section, verdicts};
 use crate::config::Items;
 use crate::suite::file::{LoadOverrides, Suite};

@@ -2,16 +2,14 @@
 //! range reads visited, if the server reports them.
 
 use super::Series;
-use crate::suite::point::Processes;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use crate::suite::metrics::{scrape, sum_of};
+use crate::suite::process::Processes;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Interval of the measurements.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
-/// Time limit for a server's metrics; a slower answer leaves a gap in that second.
-const METRICS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Measurements, second by second.
 #[derive(Debug, Default)]
@@ -61,21 +59,8 @@ pub fn watch(
 
 /// Returns the rows visited and returned so far. `None`: the server reports none.
 fn row_counts(metrics: Option<SocketAddr>) -> Option<(f64, f64)> {
-    let text = scrape_metrics(metrics?).ok()?;
-    let sum = |name: &str| {
-        let lines = text.lines().filter_map(|line| line.strip_prefix(name));
-        let values = lines.filter_map(|rest| rest.rsplit_once(' ')?.1.parse::<f64>().ok());
-        values.reduce(|sum, value| sum + value)
-    };
-    Some((sum("credenza_store_rows_walked_total")?, sum("credenza_store_rows_returned_total")?))
-}
-
-fn scrape_metrics(address: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, METRICS_TIMEOUT)?;
-    stream.set_read_timeout(Some(METRICS_TIMEOUT))?;
-    let request = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text)?;
-    Ok(text)
+    let text = scrape(metrics?).ok()?;
+    let (walked, returned) =
+        ("credenza_store_rows_walked_total", "credenza_store_rows_returned_total");
+    Some((sum_of(&text, walked)?, sum_of(&text, returned)?))
 }

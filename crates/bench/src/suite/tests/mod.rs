@@ -1,5 +1,8 @@
 //! Tests of suites: the file is checked before anything is started; medians, ratios and tables.
 
+mod goals;
+mod pages;
+
 use super::file::{LoadOverrides, Suite};
 use super::output::{charts, write_document};
 use super::process::{bind_command, ticks};
@@ -12,6 +15,7 @@ use crate::machine::Machine;
 
 const TEXT: &str = r#"
 name = "try"
+document = "performance.md"
 repeat = 3
 [load]
 duration = "1s"
@@ -72,7 +76,7 @@ fn invalid_suite_settings_are_rejected_when_the_suite_is_read() {
 #[test]
 fn command_line_settings_override_those_of_every_load() {
     let settings = Items::parse("--set", "duration = '7s'").expect("whole");
-    let overrides = LoadOverrides { quick: true, settings };
+    let overrides = LoadOverrides { quick: true, settings, ..LoadOverrides::default() };
     let suite = Suite::read(Items::parse("s.toml", TEXT).expect("whole"), &overrides);
     let suite = suite.expect("whole");
     let placeholders = [("port", "77".to_string())].into();
@@ -90,16 +94,19 @@ fn ratios_to_the_peer_are_computed_from_the_runs() {
     assert_eq!(ratio(&suite.measures[0], &results, "b", 8), Some(5.0));
     assert_eq!(ratio(&suite.measures[0], &results, "a", 8), None);
     assert_eq!(ratio(&suite.measures[0], &results, "b", 1), None);
-    let text = markdown(&suite, &results, "");
+    let text = markdown(&suite, &results, "", None);
     assert!(text.contains("| 8 | b | 3 | 40 | 5.00 (2.00 to 22.50) |"), "{text}");
-    assert!(text.contains("| put, 8 clients, beside b | 5.00 | 4.00 | yes |"), "{text}");
+    assert!(
+        text.contains("| put, 8 clients: rate, times that of b | 5.00 | at least 4 | yes |"),
+        "{text}"
+    );
     assert!(text.contains("- a: v1"));
 }
 
 /// Returns three rounds of the first measure, with 8 clients.
 fn measured_suite() -> (Suite, Results) {
     let suite = read(TEXT).expect("whole");
-    let mut results = Results::new(&suite, "now".into(), Machine::default());
+    let mut results = Results::new(&suite, "now".into(), "c0ffee".into(), Machine::default());
     for (server, numbers) in [("a", [100.0, 900.0, 200.0]), ("b", [50.0, 40.0, 10.0])] {
         for throughput in numbers {
             let run = Run { throughput, version: "v1".into(), ..Run::default() };
@@ -111,7 +118,7 @@ fn measured_suite() -> (Suite, Results) {
 
 #[test]
 fn quick_suite_is_shorter_and_skips_measures_marked_optional() {
-    let overrides = LoadOverrides { quick: true, settings: Items::default() };
+    let overrides = LoadOverrides { quick: true, ..LoadOverrides::default() };
     let suite =
         Suite::read(Items::parse("s.toml", TEXT).expect("whole"), &overrides).expect("whole");
     let placeholders = [("port", "77".to_string())].into();
@@ -130,12 +137,12 @@ fn quick_suite_is_shorter_and_skips_measures_marked_optional() {
 #[test]
 fn rerun_measure_replaces_its_points_and_keeps_other_measures() {
     let (suite, previous) = measured_suite();
-    let mut newer = Results::new(&suite, "later".into(), Machine::default());
+    let mut newer = Results::new(&suite, "later".into(), "c0ffee".into(), Machine::default());
     newer.left_out = vec!["b".into(), "c".into()];
     newer.add("judge", "a", 50, true, Run { throughput: 7.0, ..Run::default() });
     let merged = newer.merged_into(Some(previous.clone()));
     assert_eq!((merged.points.len(), merged.left_out.clone()), (3, vec!["c".to_string()]));
-    let mut rerun = Results::new(&suite, "later".into(), Machine::default());
+    let mut rerun = Results::new(&suite, "later".into(), "c0ffee".into(), Machine::default());
     rerun.add("put", "a", 8, false, Run { throughput: 1.0, ..Run::default() });
     let merged = rerun.merged_into(Some(merged));
     assert!(merged.point("put", "b", 8).is_none(), "half a measure would compare two days");
@@ -210,7 +217,7 @@ fn server_that_fails_to_start_is_recorded_and_other_runs_continue() {
         results: folder.clone(),
         documents: Some(folder.join("documents")),
         repeat: Some(2),
-        overrides: LoadOverrides { quick: false, settings },
+        overrides: LoadOverrides { settings, ..LoadOverrides::default() },
         ..SuiteOptions::default()
     };
     let mut said = Vec::new();
@@ -235,7 +242,7 @@ fn results_from_another_machine_are_kept_and_labelled() {
     let clients = |measure: &str| if measure == "put" { 1 } else { 50 };
     let results_on = |processor: &str, measure: &str, rate: f64| {
         let machine = Machine { processor: processor.into(), ..Machine::default() };
-        let mut results = Results::new(&suite, "now".into(), machine);
+        let mut results = Results::new(&suite, "now".into(), String::new(), machine);
         results.add(
             measure,
             "a",
@@ -255,7 +262,7 @@ fn results_from_another_machine_are_kept_and_labelled() {
         ("new", (2.0, None))
     );
     assert_eq!(rate_and_machine(&merged, "judge"), (1.0, Some("old".into())));
-    let text = markdown(&suite, &merged, "");
+    let text = markdown(&suite, &merged, "", None);
     assert_eq!(text.matches("Run on another machine: old").count(), 1, "{text}");
     // On the old machine again, the results of the new one name it.
     let swapped = results_on("old", "judge", 3.0).merged_into(Some(merged));

@@ -1,0 +1,71 @@
+//! Progress of a long load inside a suite: a line every ten seconds.
+
+use crate::charts::short;
+use crate::load::{ReportRow, RunObserver};
+
+/// Seconds between two lines; a load that is shorter has none.
+const LINE_INTERVAL_S: f64 = 10.0;
+
+/// Observer that prints a line now and then.
+pub struct ProgressLine {
+    label: String,
+    printed_s: f64,
+    ok: u64,
+    failed: u64,
+}
+
+impl ProgressLine {
+    /// Returns the progress of a load with this label.
+    pub fn new(label: impl Into<String>) -> ProgressLine {
+        ProgressLine { label: label.into(), printed_s: 0.0, ok: 0, failed: 0 }
+    }
+
+    /// Counts a row; returns the line that is due after it.
+    fn count(&mut self, row: &ReportRow) -> Option<String> {
+        self.ok += row.ok();
+        self.failed += row.failed();
+        let elapsed_s = row.elapsed_s;
+        let since_s = elapsed_s - self.printed_s;
+        if since_s < LINE_INTERVAL_S {
+            return None;
+        }
+        self.printed_s = elapsed_s;
+        let rate = short(std::mem::take(&mut self.ok) as f64 / since_s);
+        let failed = match std::mem::take(&mut self.failed) {
+            0 => String::new(),
+            failed => format!(", {failed} failed"),
+        };
+        Some(format!("    {elapsed_s:>6.0} s  {}: {rate}/s{failed}", self.label))
+    }
+}
+
+impl RunObserver for ProgressLine {
+    fn row(&mut self, row: &ReportRow) -> Result<(), String> {
+        match self.count(row) {
+            Some(line) => crate::console::print(&format!("{line}\n")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{OperationWindow, RunPart};
+
+    #[test]
+    fn progress_has_a_line_every_ten_seconds_with_the_rate_since_the_last() {
+        let mut progress = ProgressLine::new("writers");
+        let lines = (1..=20).filter_map(|second| {
+            let window = OperationWindow { ok: second * 100, ..OperationWindow::default() };
+            progress.count(&ReportRow {
+                part: RunPart::Measured,
+                elapsed_s: second as f64,
+                window_s: 1.0,
+                operations: vec![window],
+            })
+        });
+        let lines: Vec<_> = lines.collect();
+        assert_eq!(lines, ["        10 s  writers: 550/s", "        20 s  writers: 1550/s"]);
+    }
+}
