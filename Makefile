@@ -1,9 +1,9 @@
 # What a user types. `./check` is what a developer types; both need only Rust (rustup.rs) and a C compiler.
-.PHONY: help run cluster test test-long bench install deb build tools
+.PHONY: help run cluster test test-long bench bench-flames pgo install deb build tools
 
 PREFIX ?= /usr/local
 # A point belongs to one suite; without SUITE it is one of the first.
-SUITE ?= $(if $(POINT),performance,performance growth)
+SUITE ?= $(if $(POINT),performance,performance available cluster large both-cores arakoon growth garbage)
 BINARY := target/release/credenza
 
 help:
@@ -11,8 +11,11 @@ help:
 	@echo "make cluster     build, then run three nodes on this machine with data in ./dev (ARGS='--nodes 5' adds options)"
 	@echo "make test        every check and test (what CI runs)"
 	@echo "make test-long   the same for hours: all seeds, all fault injections; goes on where it was stopped (NAMES=cluster:: some)"
-	@echo "make bench       measure beside etcd and Redis, write docs/performance.md and docs/performance/growth.md"
-	@echo "                 (QUICK=1: 20 minutes; SUITE=growth: one of the two; POINT=redis-sync: one point)"
+	@echo "make bench       measure beside etcd, Redis, RocksDB and Arakoon, write docs/performance.md and docs/performance/"
+	@echo "                 (QUICK=1: a short look; SUITE=growth: one suite; POINT=redis-sync: one point; RESUME=1: go on"
+	@echo "                 where the last run of this commit stopped; SIZES=1,4,16: these sizes of growth, in million rows)"
+	@echo "make bench-flames  flame graphs of what falls short, by the last results (needs perf, as root)"
+	@echo "make pgo         record the profile of the shipped program: packaging/credenza.profdata (needs llvm-tools)"
 	@echo "make deb         build what is shipped, and the Debian package of it: target/deb/credenza_*.deb"
 	@echo "make install     put the server and the load tool into $(PREFIX)/bin, stripped (PREFIX=... elsewhere)"
 
@@ -38,22 +41,34 @@ test: tools
 test-long: tools
 	./check long $(NAMES)
 
-# The peers are set up here and nowhere else; without protoc the driver of etcd, and its points, are left out.
+# Without protoc the driver of etcd, and its points, are left out.
+define build-bench
+cargo build --release --locked -p credenza -p bench \
+  $$(protoc -o /dev/null google/protobuf/descriptor.proto 2>/dev/null && echo --features bench/etcd)
+endef
+
+# The peers are set up here and nowhere else. A suite with failed runs does not keep the next one from
+# its turn.
 bench: tools
-	crates/bench/suites/peers.sh target/peers
-	cargo build --release --locked -p credenza -p bench \
-	  $$(protoc -o /dev/null google/protobuf/descriptor.proto 2>/dev/null && echo --features bench/etcd)
-	set -e; for suite in $(SUITE); do \
+	crates/bench/suites/peers.sh target/peers $(SUITE)
+	$(build-bench)
+	failed=; for suite in $(SUITE); do \
 	  $(BINARY) bench suite $$suite -d target/bench --documents docs $(if $(QUICK),--quick) \
-	    $(if $(POINT),--only "$(POINT)") $(ARGS); done
+	    $(if $(RESUME),--resume) $(if $(SIZES),--sizes $(SIZES)) $(if $(POINT),--only "$(POINT)") $(ARGS) \
+	    || failed="$$failed $$suite"; done; \
+	[ -z "$$failed" ] || { echo "suites with failed runs:$$failed" >&2; exit 1; }
+
+bench-flames: tools
+	crates/bench/suites/peers.sh target/peers flames
+	$(build-bench)
+	$(BINARY) bench flames docs -d target/bench $(ARGS)
+
+pgo: tools
+	packaging/pgo
 
 install: build
 	install -D -s -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/credenza
 	install -D -s -m 0755 $(BINARY)-bench $(DESTDIR)$(PREFIX)/bin/credenza-bench
 
-# With the profile for shipping, under names that are the same on every machine (packaging/reproduce).
 deb: tools
-	RUSTFLAGS="--remap-path-prefix=$(CURDIR)=/credenza --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=/cargo --remap-path-prefix=$$(rustc --print sysroot)=/rust" \
-	  CFLAGS="-ffile-prefix-map=$(CURDIR)=/credenza -ffile-prefix-map=$${CARGO_HOME:-$$HOME/.cargo}=/cargo" \
-	  cargo build --profile dist --locked -p credenza
-	packaging/deb target/dist/credenza target/deb
+	packaging/deb "$$(packaging/build)" target/deb
