@@ -4,7 +4,10 @@
 use crate::names;
 use crate::number::{HexId, Integer};
 use crate::schema::{MemberName, MembershipName, NodeAddress, PartName, VoterCount, one_of};
-use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX};
+use base::limits::{
+    GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX,
+    JOIN_TOKEN_USES_MAX,
+};
 use base::{
     ClusterDescription, ClusterSecret, FeatureLevel, GroupId, MemberDescription, Membership, Part,
     Placement,
@@ -314,8 +317,12 @@ pub struct NewGroup {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {
-    "required": ["lifetime_ms", "standing"],
-    "properties": { "lifetime_ms": { "type": "integer" }, "standing": { "const": true } },
+    "anyOf": [
+        { "required": ["lifetime_ms"], "properties": { "lifetime_ms": { "type": "integer" } } },
+        { "required": ["uses"], "properties": { "uses": { "type": "integer" } } },
+    ],
+    "required": ["standing"],
+    "properties": { "standing": { "const": true } },
 }))]
 pub struct NewToken {
     /// Lifetime of the token in milliseconds.
@@ -323,7 +330,12 @@ pub struct NewToken {
     #[schemars(range(min = 1, max = JOIN_TOKEN_MS_MAX))]
     #[schemars(extend("default" = JOIN_TOKEN_MS_DEFAULT))]
     pub lifetime_ms: Option<Integer>,
-    /// True if the token is valid until all tokens are revoked.
+    /// Number of nodes that the token lets in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = JOIN_TOKEN_USES_MAX))]
+    #[schemars(extend("default" = 1))]
+    pub uses: Option<Integer>,
+    /// True if the token lets in any number of nodes, until all tokens are revoked.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub standing: Option<bool>,
@@ -338,6 +350,10 @@ pub struct JoinTokenReply {
     /// Lifetime of the token in milliseconds; null: valid until all tokens are revoked.
     #[schemars(range(min = 1))]
     pub lifetime_ms: Option<u64>,
+    /// Number of nodes that the token lets in; null: any number.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub uses: Option<u32>,
     /// Durable id of the cluster.
     #[serde(default)]
     pub cluster: HexId,

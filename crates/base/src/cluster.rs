@@ -2,7 +2,9 @@
 //! about them.
 
 use crate::limits::{NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX};
-use crate::{ClusterId, Error, FeatureLevel, GroupId, NodeId, Reason, Result, TokenDigest};
+use crate::{
+    ClusterId, Error, FeatureLevel, GroupId, JoinTokenTerms, NodeId, Reason, Result, TokenDigest,
+};
 
 /// Role of a member in a group: voter, witness or learner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -275,12 +277,12 @@ pub enum ClusterCall {
         /// The call.
         call: Box<ClusterCall>,
     },
-    /// Adds a join token, which admits nodes from now on. `Body::Done`.
+    /// Adds a join token, which admits nodes from now on, as its terms say. `Body::Done`.
     AddToken {
         /// Digest of the token.
         digest: TokenDigest,
-        /// Lifetime of the token in milliseconds. `None`: until all tokens are revoked.
-        lifetime_ms: Option<u64>,
+        /// Terms of the token.
+        terms: JoinTokenTerms,
     },
     /// Revokes every join token made so far. `Body::Done`.
     RevokeTokens,

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | 1 | builds before 0.1.0 | |
 //! | 2 | 0.1.0 | counted and audited buckets; packed values; users, roles, quotas; levels |
+//! | | | uses of join tokens |
 //!
 //! Every program knows a range of levels. The row `n/level` of the directory holds the level that
 //! is in force; a node writes and sends nothing above it. So programs that know the level in force
@@ -30,6 +31,8 @@ impl FeatureLevel {
     pub const WITH_BUCKET_AUDIT: FeatureLevel = FeatureLevel(2);
     /// Level of users, roles and quotas, and of requests between nodes that name their principal.
     pub const WITH_USERS: FeatureLevel = FeatureLevel(2);
+    /// Level of join tokens with a number of uses.
+    pub const WITH_TOKEN_USES: FeatureLevel = FeatureLevel(2);
     /// Highest level that this program knows; that of a new cluster.
     pub const HIGHEST: FeatureLevel = FeatureLevel::WITH_COUNTS;
 

@@ -70,7 +70,7 @@ pub use ring::{
     RingTransfers,
 };
 pub use secret::{ClusterSecret, DerivedKey};
-pub use token::{JoinToken, TokenDigest};
+pub use token::{JoinToken, JoinTokenTerms, TokenDigest};
 pub use wire::UpdateDigest;
 
 /// A key: any bytes, at most [`limits::KEY_BYTES_MAX`]; keys order as unsigned bytes.

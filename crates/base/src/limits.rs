@@ -77,6 +77,8 @@ pub const JOIN_TOKEN_MS_DEFAULT: u64 = 24 * 3_600 * 1_000;
 pub const JOIN_TOKEN_MS_MAX: u64 = 366 * 24 * 3_600 * 1_000;
 /// Most join tokens that let nodes in at a time.
 pub const JOIN_TOKENS_MAX: usize = 64;
+/// Most nodes that a join token with a number of uses lets in.
+pub const JOIN_TOKEN_USES_MAX: u32 = 64;
 /// Longest password of a user.
 pub const PASSWORD_BYTES_MAX: usize = 1_024;
 /// Most users of a cluster.

@@ -13,8 +13,8 @@ const BEGIN: &str = "credenza-";
 /// Minimum number of different characters of a token that an operator keeps in a file.
 const CHARACTERS_MIN: u32 = 8;
 
-/// Join token. It admits any node that presents it, so its text is in no log and no error, and is
-/// wiped from memory when it is dropped.
+/// Join token. It admits nodes that present it, as many as its terms say. So its text is in no log
+/// and no error, and is wiped from memory when it is dropped.
 #[derive(Clone)]
 pub struct JoinToken(Box<[u8]>);
 
@@ -59,6 +59,25 @@ impl JoinToken {
     /// Returns its text, for the node or operator that presents it.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.0).expect("a token is ASCII")
+    }
+}
+
+/// Terms of a join token: its end, and the number of nodes that it lets in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinTokenTerms {
+    /// Lifetime in milliseconds. `None`: until all tokens are revoked.
+    pub lifetime_ms: Option<u64>,
+    /// Number of nodes, at most [`crate::limits::JOIN_TOKEN_USES_MAX`]. `None`: any number.
+    pub uses: Option<u32>,
+}
+
+impl JoinTokenTerms {
+    /// Terms of a standing token: any number of nodes, until all tokens are revoked.
+    pub const STANDING: JoinTokenTerms = JoinTokenTerms { lifetime_ms: None, uses: None };
+
+    /// Returns the terms of a token for one node within this time.
+    pub fn single_use(lifetime_ms: u64) -> JoinTokenTerms {
+        JoinTokenTerms { lifetime_ms: Some(lifetime_ms), uses: Some(1) }
     }
 }
 

@@ -6,6 +6,7 @@ use super::catalog::Catalog;
 use super::rows::{
     self, BUCKETS, CLUSTER, CUSTOM, GROUPS, INCARNATIONS, MEMBERS, RING, SECRET, TYPES,
 };
+use super::token_uses::TokenUses;
 use super::{incarnations, levels, read_ring, replacements, secret, staged};
 use base::{ClusterDescription, Version};
 use bytes::Bytes;
@@ -97,6 +98,9 @@ fn read_back(key: &[u8], value: &Bytes) {
     }
     if let Ok(quota) = access_rows::read_quota(value) {
         assert_eq!(access_rows::write_quota(&quota), value, "a quota's row has one form");
+    }
+    if let Ok(uses) = TokenUses::read(value) {
+        assert_eq!(TokenUses::read(&uses.write()), Ok(uses));
     }
     let _ = (replacements::read(value), incarnations::read(value), secret::read(value));
     let _ = (rows::token_of(key), rows::custom_of(key), rows::member_of(key));

@@ -27,6 +27,7 @@ mod ring_names;
 pub mod rows;
 pub mod secret;
 mod staged;
+mod token_uses;
 mod witnesses;
 
 use base::codec::Reader;

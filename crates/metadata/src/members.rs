@@ -11,10 +11,9 @@ use super::witnesses::part_of_joiner;
 use super::{CallPlan, Directory, levels, secret};
 use base::cluster::{check_address, check_member_name};
 use base::limits::PEERS_MAX;
-use base::request::Expiry;
 use base::{
-    Body, ClusterCall, Error, GroupId, MemberDescription, Membership, NodeId, Part, Placement,
-    Reason, Result, TokenDigest,
+    Body, ClusterCall, Error, GroupId, JoinTokenTerms, MemberDescription, Membership, NodeId, Part,
+    Placement, Reason, Result, TokenDigest,
 };
 use bytes::Bytes;
 
@@ -42,7 +41,7 @@ impl Directory {
             ClusterCall::CreateGroup { replicas, members } => self.create_group(*replicas, members),
             ClusterCall::DropGroup { group } => self.drop_group(*group),
             ClusterCall::WithToken { digest, call } => self.plan_with_token(digest, call),
-            ClusterCall::AddToken { digest, lifetime_ms } => self.plan_token(digest, *lifetime_ms),
+            ClusterCall::AddToken { digest, terms } => self.plan_token(digest, *terms),
             ClusterCall::RevokeTokens => self.plan_revocation(),
             ClusterCall::MakeSecret => self.plan_secret(),
             ClusterCall::RaiseLevel { level } => self.plan_raise(*level),
@@ -81,7 +80,9 @@ impl Directory {
         }));
         steps.push(secret::founding_secret());
         steps.push(levels::founding_level(founder.node));
-        steps.extend(token.iter().map(|digest| set_token_row(digest, Expiry::Never)));
+        // Machines that are set up together share it: it must let in all of them, and again.
+        let standing = |digest| set_token_row(digest, JoinTokenTerms::STANDING);
+        steps.extend(token.iter().map(standing));
         Ok(CallPlan::Change(steps))
     }
 

@@ -75,8 +75,9 @@ pub use usage::{
 use base::error::shutting_down;
 use base::rights::Operate;
 use base::{
-    BucketName, Call, ClusterCall, DirectoryCall, Error, GroupId, JoinToken, LogIndex, Principal,
-    Read, Reason, Reply, Request, Result, RingDescription, TokenDigest,
+    BucketName, Call, ClusterCall, DirectoryCall, Error, FeatureLevel, GroupId, JoinToken,
+    JoinTokenTerms, LogIndex, Principal, Read, Reason, Reply, Request, Result, RingDescription,
+    TokenDigest,
 };
 use bucket_moves::BucketMoves;
 use bytes::Bytes;
@@ -255,20 +256,24 @@ impl Node {
         value
     }
 
-    /// Makes a join token, which admits nodes for the given time, or until all tokens are revoked.
-    /// It is returned here and nowhere else; the cluster keeps its digest.
+    /// Makes a join token, which admits nodes by these terms. It is returned here and nowhere else,
+    /// with the terms in force; the cluster keeps its digest. A cluster of the first feature level
+    /// knows only tokens for any number of nodes.
     pub async fn make_join_token(
         &self,
         principal: &Principal,
-        lifetime_ms: Option<u64>,
-    ) -> Result<JoinToken> {
+        terms: JoinTokenTerms,
+    ) -> Result<(JoinToken, JoinTokenTerms)> {
+        let has_uses = self.router.locator.catalog.cluster().level >= FeatureLevel::WITH_TOKEN_USES;
+        let terms = JoinTokenTerms { uses: terms.uses.filter(|_| has_uses), ..terms };
         let token = JoinToken::from_secret(runtime::world::secret());
-        let call = ClusterCall::AddToken { digest: token.digest(), lifetime_ms };
+        let call = ClusterCall::AddToken { digest: token.digest(), terms };
         let call = Call::Directory(DirectoryCall::Cluster(call));
         self.handle(principal, Request { bucket: BucketName::default(), call, retry: None })
             .await?;
-        tracing::info!(target: "node", lifetime_ms, "a join token was created");
-        Ok(token)
+        let JoinTokenTerms { lifetime_ms, uses } = terms;
+        tracing::info!(target: "node", lifetime_ms, uses, "a join token was created");
+        Ok((token, terms))
     }
 
     /// Compares the replicas of a group, from the first row to the last, as soon as its master can,

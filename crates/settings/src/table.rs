@@ -110,8 +110,8 @@ pub const TABLE: &[SettingRow] = &[
         default: "none",
         doc: "file with a join token (`credenza cluster token`), readable by this user only. A \
               node shows the token to join, or to join again after damage, if the members \
-              listen beyond loopback; in a cluster that this node founds the token lets nodes \
-              in",
+              listen beyond loopback; in a cluster that this node founds the token lets any \
+              number of nodes in, until tokens are revoked",
         apply: |settings, text| {
             let path = Some(not_empty(text)?).filter(|path| *path != "none");
             settings.join_token_file = path.map(PathBuf::from);

@@ -64,7 +64,7 @@ fn cluster_needs(call: &ClusterCall, visit: &mut NeedVisitor<'_>) -> Result<()> 
         | ClusterCall::DropGroup { group: _ } => visit(Need::Cluster(Verb::Place)),
         // The directory checks the token, and which calls it admits.
         ClusterCall::WithToken { digest: _, call: _ } => Ok(()),
-        ClusterCall::AddToken { digest: _, lifetime_ms: _ }
+        ClusterCall::AddToken { digest: _, terms: _ }
         | ClusterCall::RevokeTokens
         | ClusterCall::MakeSecret => visit(Need::Cluster(Verb::Secure)),
     }

@@ -7,9 +7,10 @@ use crate::cluster::{
 };
 use crate::codec::Malformed;
 use crate::limits::{
-    GROUP_MEMBERS_MAX, GROUPS_MAX, NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX, PEERS_MAX,
+    GROUP_MEMBERS_MAX, GROUPS_MAX, JOIN_TOKEN_USES_MAX, NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX,
+    PEERS_MAX,
 };
-use crate::{ClusterId, ClusterSecret, FeatureLevel, GroupId, NodeId, TokenDigest};
+use crate::{ClusterId, ClusterSecret, FeatureLevel, GroupId, JoinTokenTerms, NodeId, TokenDigest};
 
 /// Number of the call that wraps another.
 const WITH_TOKEN: u8 = 9;
@@ -70,15 +71,22 @@ pub(super) fn put_call<W: FieldWriter>(call: &ClusterCall, out: &mut W) {
             out.u8(WITH_TOKEN).bytes(&digest.0);
             put_call(call, out);
         }
-        ClusterCall::AddToken { digest, lifetime_ms } => {
-            out.u8(10).bytes(&digest.0).optional_u64(*lifetime_ms);
-        }
+        ClusterCall::AddToken { digest, terms } => put_new_token(digest, terms, out),
         ClusterCall::RevokeTokens => out.put_u8(11),
         ClusterCall::MakeSecret => out.put_u8(13),
         ClusterCall::RaiseLevel { level } => put_level(*level, out.u8(15)),
         ClusterCall::SetQuorum { group, quorum } => {
             out.u8(12).u32(group.0).u8(quorum.unwrap_or(0));
         }
+    }
+}
+
+/// Appends the creation of a token. The first level knows those for any number of nodes alone.
+fn put_new_token<W: FieldWriter>(digest: &TokenDigest, terms: &JoinTokenTerms, out: &mut W) {
+    let JoinTokenTerms { lifetime_ms, uses } = *terms;
+    out.u8(if uses.is_some() { 16 } else { 10 }).bytes(&digest.0).optional_u64(lifetime_ms);
+    if let Some(uses) = uses {
+        out.u32(uses);
     }
 }
 
@@ -131,9 +139,12 @@ fn take_unwrapped(kind: u8, from: &mut FieldReader<'_>) -> WireResult<ClusterCal
             members: from.list((GROUP_MEMBERS_MAX, 4), "number of members", take_name)?,
         },
         8 => ClusterCall::DropGroup { group: GroupId(from.u32("group")?) },
-        10 => ClusterCall::AddToken {
+        10 | 16 => ClusterCall::AddToken {
             digest: take_digest(from)?,
-            lifetime_ms: from.optional("lifetime or none", |from| from.u64("lifetime"))?,
+            terms: JoinTokenTerms {
+                lifetime_ms: from.optional("lifetime or none", |from| from.u64("lifetime"))?,
+                uses: if kind == 16 { Some(take_uses(from)?) } else { None },
+            },
         },
         11 => ClusterCall::RevokeTokens,
         13 => ClusterCall::MakeSecret,
@@ -149,6 +160,14 @@ fn take_unwrapped(kind: u8, from: &mut FieldReader<'_>) -> WireResult<ClusterCal
 fn take_digest(from: &mut FieldReader<'_>) -> WireResult<TokenDigest> {
     let digest = from.bytes(TokenDigest::BYTES, "digest")?;
     digest[..].try_into().map(TokenDigest).map_err(|_| Malformed("digest"))
+}
+
+fn take_uses(from: &mut FieldReader<'_>) -> WireResult<u32> {
+    let uses = from.u32("uses of a token")?;
+    match uses {
+        1..=JOIN_TOKEN_USES_MAX => Ok(uses),
+        _ => Err(Malformed("uses of a token")),
+    }
 }
 
 fn put_level<W: FieldWriter>(level: FeatureLevel, out: &mut W) {

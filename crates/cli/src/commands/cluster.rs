@@ -25,7 +25,7 @@ Examples:
   credenza cluster status
   credenza cluster join 127.0.0.1:7711 --name n2 --data n2 --listen 127.0.0.1:7721 \\
     --peer-listen 127.0.0.1:7722                   a node starts and joins
-  credenza cluster token --file token              lets nodes join from beyond loopback for a day
+  credenza cluster token --file token              lets a node join from beyond loopback for a day
   credenza cluster secret                          nodes of an old cluster sign their greetings
   credenza cluster remove n3 --wait                n3 leaves its groups, then the cluster
   credenza cluster replace n3                      the next fresh node called n3 takes its place
@@ -71,7 +71,7 @@ pub enum OnlineCommand {
     Replace(Replace),
     /// Make a member master
     MoveMaster(MoveMaster),
-    /// Make a join token, which lets nodes in from beyond loopback; or end all tokens
+    /// Make a join token, which lets a node in from beyond loopback; or end all tokens
     Token(Token),
     /// Have greetings between nodes signed, in a cluster founded by an older version
     Secret(Secret),

@@ -5,7 +5,7 @@ use super::join;
 use crate::output;
 use api::{Integer, JoinTokenReply, NewToken};
 use base::JoinToken;
-use base::limits::JOIN_TOKEN_BYTES_MAX;
+use base::limits::{JOIN_TOKEN_BYTES_MAX, JOIN_TOKEN_USES_MAX};
 use client::Address;
 use node::PendingJoin;
 use program::{Failure, Outcome, secret_file, units};
@@ -25,15 +25,19 @@ pub struct Token {
     #[arg(long = "for", value_name = "TIME", default_value = "24h")]
     #[arg(value_parser = units::time_with_unit_ms)]
     lifetime_ms: u64,
-    /// Make a token without an end, valid until --revoke: for nodes that keep it to rejoin by
-    /// themselves
-    #[arg(long, conflicts_with = "lifetime_ms")]
+    /// Number of nodes that the token lets in
+    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(JOIN_TOKEN_USES_MAX)))]
+    uses: u32,
+    /// Make a token without an end, for any number of nodes, valid until --revoke: for nodes that
+    /// keep it to rejoin by themselves
+    #[arg(long, conflicts_with_all = ["lifetime_ms", "uses"])]
     standing: bool,
     /// Write it to this new file, which only its owner can read, instead of showing it
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// End all tokens made so far; members stay members
-    #[arg(long, conflicts_with_all = ["lifetime_ms", "standing", "file"])]
+    #[arg(long, conflicts_with_all = ["lifetime_ms", "uses", "standing", "file"])]
     revoke: bool,
     /// Answer in JSON
     #[arg(long)]
@@ -54,16 +58,23 @@ impl Token {
         // The file is created first: a token that can't be written would remain valid but unknown.
         let file = self.file.as_deref().map(create_file).transpose()?;
         let token = match self.standing {
-            true => NewToken { lifetime_ms: None, standing: Some(true) },
-            false => NewToken { lifetime_ms: Some(Integer(self.lifetime_ms)), standing: None },
+            true => NewToken { standing: Some(true), ..NewToken::default() },
+            false => NewToken {
+                lifetime_ms: Some(Integer(self.lifetime_ms)),
+                // A node of an earlier version knows no uses, and its reply says so.
+                uses: Some(Integer(self.uses.into())).filter(|uses| uses.0 > 1),
+                standing: None,
+            },
         };
         let reply = client.make_token(&token).await;
         if let (Err(_), Some(path)) = (&reply, &self.file) {
             // The file is empty, and its name is needed for the next attempt.
             let _ = std::fs::remove_file(path);
         }
-        let JoinTokenReply { token, lifetime_ms, cluster } = reply?;
-        let mut object = json!({ "token": token, "lifetime_ms": lifetime_ms, "cluster": cluster });
+        let JoinTokenReply { token, lifetime_ms, uses, cluster } = reply?;
+        let mut object = json!({
+            "token": token, "lifetime_ms": lifetime_ms, "uses": uses, "cluster": cluster,
+        });
         if let (Some(mut file), Some(path)) = (file, &self.file) {
             let written = writeln!(file, "{token}").and_then(|()| file.sync_all());
             written.map_err(|error| Failure::file("write", path, &error))?;
@@ -73,19 +84,25 @@ impl Token {
         if self.json {
             return output::json(&object);
         }
-        eprintln!("{}", self.instructions());
+        eprintln!("{}", self.instructions(uses));
         if self.file.is_some() { Ok(()) } else { output::text(&format!("{token}\n")) }
     }
 
-    /// Returns the instructions for using the token.
-    fn instructions(&self) -> String {
+    /// Returns the instructions for using the token. `uses`: number of nodes that it lets in;
+    /// `None`: any number, as in a cluster of the first feature level.
+    fn instructions(&self, uses: Option<u32>) -> String {
         let file = self.file.as_ref().map_or("FILE".into(), |file| file.display().to_string());
         let until = match self.standing {
             true => "until `credenza cluster token --revoke`".into(),
             false => format!("for {} minutes", self.lifetime_ms.div_ceil(60_000)),
         };
+        let nodes = match uses {
+            Some(1) => "one node".into(),
+            Some(uses) => format!("{uses} nodes"),
+            None => "any number of nodes".into(),
+        };
         format!(
-            "whoever has it can become a member, {until}; on the new node, in a file of mode 0600:\
+            "it lets {nodes} become members, {until}; on the new node, in a file of mode 0600:\
              \n  credenza serve --name NAME --join MEMBER:PORT --join-token-file {file} ..."
         )
     }

@@ -5,8 +5,9 @@ use super::{Place, reason};
 use crate::{Node, NodeSettings, PeerAddresses};
 use base::limits::JOIN_TOKENS_MAX;
 use base::{
-    Body, BucketName, Call, ClusterCall, DirectoryCall, FeatureLevel, IpNetworks, JoinToken,
-    MemberDescription, Membership, NodeId, Part, Reason, Request, Result,
+    Body, BucketName, Call, ClusterCall, DirectoryCall, FeatureLevel, GroupId, IncarnationId,
+    IpNetworks, JoinToken, JoinTokenTerms, LogIndex, MemberDescription, Membership, NodeId, Part,
+    Reason, Request, Result,
 };
 use std::time::Duration;
 
@@ -45,6 +46,18 @@ fn shown(token: &JoinToken, call: ClusterCall) -> ClusterCall {
     ClusterCall::WithToken { digest: token.digest(), call: Box::new(call) }
 }
 
+/// Makes a join token by these terms.
+async fn create_token(node: &Node, terms: JoinTokenTerms) -> Result<JoinToken> {
+    let (token, in_force) = node.make_join_token(&base::Principal::Node, terms).await?;
+    assert_eq!(in_force, terms);
+    Ok(token)
+}
+
+/// Returns terms of a token for any number of nodes.
+fn lasting(lifetime_ms: u64) -> JoinTokenTerms {
+    JoinTokenTerms { lifetime_ms: Some(lifetime_ms), uses: None }
+}
+
 fn replace(by: Option<&str>) -> ClusterCall {
     ClusterCall::ReplaceMember { name: "n2".into(), by: by.map(String::from) }
 }
@@ -57,7 +70,7 @@ async fn join_token_admits_nodes_until_revoked_and_grants_nothing_else() {
     let refused = ask(&node, shown(&foreign, join(2))).await.expect_err("no token is in force");
     assert_eq!(refused.reason, Reason::Forbidden);
     assert!(refused.text().contains("credenza cluster token"), "{refused}");
-    let token = node.make_join_token(&base::Principal::Node, None).await.expect("made");
+    let token = create_token(&node, JoinTokenTerms::STANDING).await.expect("made");
     let Ok(Body::Joined(told, _)) = ask(&node, shown(&token, join(2))).await else {
         panic!("a joiner is told whom it joins")
     };
@@ -68,7 +81,7 @@ async fn join_token_admits_nodes_until_revoked_and_grants_nothing_else() {
     for call in [
         ClusterCall::RemoveMember { name: "n2".into() },
         ClusterCall::SetPart { name: "n2".into(), part: Some(Part::Voter), group: None },
-        ClusterCall::AddToken { digest: foreign.digest(), lifetime_ms: None },
+        ClusterCall::AddToken { digest: foreign.digest(), terms: JoinTokenTerms::STANDING },
         ClusterCall::RevokeTokens,
         replace(Some("node1")),
         shown(&token, join(3)),
@@ -83,7 +96,7 @@ async fn join_token_admits_nodes_until_revoked_and_grants_nothing_else() {
     // They are in force after a restart, and another is made beside the first.
     node.stop().await.expect("it stops");
     let node = Node::start(settings(&place)).await.expect("it starts");
-    let other = node.make_join_token(&base::Principal::Node, Some(600_000)).await.expect("made");
+    let other = create_token(&node, lasting(600_000)).await.expect("made");
     assert_ne!(other.text(), token.text());
     for (number, token) in [(3, &token), (4, &other)] {
         ask(&node, shown(token, join(number))).await.expect("let in");
@@ -98,24 +111,85 @@ async fn join_token_admits_nodes_until_revoked_and_grants_nothing_else() {
 }
 
 #[tokio::test]
+async fn single_use_token_admits_one_node_which_may_ask_again_until_it_has_connected() {
+    let place = Place::new();
+    let node = Node::start(settings(&place)).await.expect("it starts");
+    let token = create_token(&node, JoinTokenTerms::single_use(600_000)).await.expect("made");
+    let must_be_spent = async |call: ClusterCall| {
+        let refused = ask(&node, shown(&token, call.clone())).await.expect_err("it was used");
+        assert_eq!(refused.reason, Reason::Forbidden, "{call:?}");
+        assert!(refused.text().contains("was used already"), "{refused}");
+    };
+    ask(&node, shown(&token, ClusterCall::Describe)).await.expect("unused");
+    for attempt in 0..3 {
+        let joined = ask(&node, shown(&token, join(2))).await;
+        assert!(matches!(joined, Ok(Body::Joined(..))), "{attempt}: {joined:?}");
+        ask(&node, shown(&token, ClusterCall::Describe)).await.expect("it asks again");
+        must_be_spent(join(3)).await;
+    }
+    must_be_spent(replace(None)).await;
+    let refused = node.decided_value(GroupId(0), LogIndex(1), Some(token.digest())).await;
+    assert_eq!(reason(refused), Reason::Forbidden);
+    // Its answer has the cluster's secret, which the node has stored by the time it connects.
+    let connected = IncarnationId { number: 1, token: 7 };
+    let directory = &node.router.directory;
+    directory.record_incarnation(NodeId(2), connected).await.expect("recorded");
+    must_be_spent(join(2)).await;
+    must_be_spent(ClusterCall::Describe).await;
+    // The use holds across a restart, and the token's place is free again.
+    node.stop().await.expect("it stops");
+    let node = Node::start(settings(&place)).await.expect("it starts");
+    assert_eq!(reason(ask(&node, shown(&token, join(4))).await), Reason::Forbidden);
+    for _ in 0..JOIN_TOKENS_MAX {
+        create_token(&node, JoinTokenTerms::single_use(600_000)).await.expect("there is room");
+    }
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn token_with_a_number_of_uses_counts_every_node_that_asks_for_the_secret() {
+    let place = Place::new();
+    let node = Node::start(settings(&place)).await.expect("it starts");
+    let terms = JoinTokenTerms { lifetime_ms: Some(600_000), uses: Some(2) };
+    let token = create_token(&node, terms).await.expect("made");
+    // One that an operator added already, or whose first token has ended.
+    ask(&node, join(2)).await.expect("operators need none");
+    for _ in 0..2 {
+        let joined = ask(&node, shown(&token, join(2))).await;
+        assert!(matches!(joined, Ok(Body::Joined(..))), "{joined:?}");
+    }
+    // A damaged member gives its place up, and its successor joins: one use.
+    ask(&node, shown(&token, replace(None))).await.expect("it gives its place up");
+    let successor = || match join(3) {
+        ClusterCall::AddMember { member, part, lease_ms, level } => {
+            let member = MemberDescription { name: "n2".into(), ..member };
+            ClusterCall::AddMember { member, part, lease_ms, level }
+        }
+        other => other,
+    };
+    ask(&node, shown(&token, successor())).await.expect("in its place");
+    ask(&node, shown(&token, successor())).await.expect("it asks again");
+    assert_eq!(reason(ask(&node, shown(&token, join(4))).await), Reason::Forbidden);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
 async fn join_tokens_expire_and_are_bounded_in_number() {
     let place = Place::new();
     let node = place.start().await;
-    let short = node.make_join_token(&base::Principal::Node, Some(1)).await.expect("made");
+    let short = create_token(&node, lasting(1)).await.expect("made");
     for _ in 1..JOIN_TOKENS_MAX {
-        node.make_join_token(&base::Principal::Node, Some(600_000)).await.expect("made");
+        create_token(&node, lasting(600_000)).await.expect("made");
     }
     // Group time goes on by itself, a step at a time.
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(reason(ask(&node, shown(&short, join(2))).await), Reason::Forbidden);
-    node.make_join_token(&base::Principal::Node, Some(600_000))
-        .await
-        .expect("in the place of the one that ended");
-    let many = node.make_join_token(&base::Principal::Node, None).await.expect_err("too many");
+    create_token(&node, lasting(600_000)).await.expect("in the place of the one that ended");
+    let many = create_token(&node, JoinTokenTerms::STANDING).await.expect_err("too many");
     assert_eq!(many.reason, Reason::TooMany);
     assert!(many.text().contains("--revoke"), "{many}");
     assert_eq!(ask(&node, ClusterCall::RevokeTokens).await, Ok(Body::Done));
-    node.make_join_token(&base::Principal::Node, None).await.expect("there is room");
+    create_token(&node, JoinTokenTerms::STANDING).await.expect("there is room");
     node.stop().await.expect("it stops");
 }
 

@@ -156,7 +156,7 @@ async fn every_secure_act_has_its_line_on_disk_before_it_is_answered_and_no_secr
         };
         assert_eq!((of("allowed"), of("done")), (1, 1), "{operation}");
     }
-    let token = ClusterCall::AddToken { digest, lifetime_ms: Some(1_000) };
+    let token = ClusterCall::AddToken { digest, terms: base::JoinTokenTerms::single_use(1_000) };
     ask(&node, &Principal::LocalOperator, DirectoryCall::Cluster(token)).await.expect("made");
     // Without the hashes, which have any digits.
     let all = facts(&read_lines(place.path())).join("\n");

@@ -10,8 +10,8 @@ use super::render::json_answer;
 use super::routes::{Admission, HttpRoute, RequestBody, ResponseBody, RouteName, cluster};
 use crate::http::{HttpAnswer, Method, StatusCode};
 use crate::shared::Shared;
-use base::limits::{JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX};
-use base::{Error, JoinToken, Principal, Reason, TokenDigest};
+use base::limits::{JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX, JOIN_TOKEN_USES_MAX};
+use base::{Error, JoinToken, JoinTokenTerms, Principal, Reason, TokenDigest};
 
 const TOKENS: &str = "/v1/cluster/tokens";
 const SCHEME: &[u8] = b"bearer ";
@@ -61,7 +61,8 @@ pub const DECIDED_VALUE: HttpRoute = HttpRoute {
 pub const CREATE: HttpRoute = cluster(
     (RouteName::MakeToken, Method::Post, TOKENS),
     (RequestBody::MaybeJson("NewToken"), ResponseBody::CreatedJson("JoinToken")),
-    "Creates a join token for nodes on other machines; the token is returned only once.",
+    "Creates a join token for one node on another machine, or for several; the token is returned \
+     only once.",
 );
 
 pub const REVOKE: HttpRoute = cluster(
@@ -91,34 +92,38 @@ pub fn token_digest(header: Option<&[u8]>) -> Result<TokenDigest, Error> {
     JoinToken::parse(token).map(|token| token.digest())
 }
 
-/// Returns the requested lifetime of a token in milliseconds. `None`: until all tokens are revoked.
-pub fn lifetime(json: &[u8]) -> Result<Option<u64>, Error> {
+/// Returns the requested terms of a token: by default it lets in one node within a day.
+pub fn terms(json: &[u8]) -> Result<JoinTokenTerms, Error> {
     let body = if json.is_empty() { api::NewToken::default() } else { read_plain(json)? };
-    match (body.standing.unwrap_or(false), body.lifetime_ms) {
-        (true, None) => Ok(None),
-        (true, Some(_)) => Err(malformed(
-            "a standing token has no lifetime: set `standing` or `lifetime_ms`, not both",
-        )),
-        (false, lifetime) => {
-            let lifetime_ms = lifetime.map_or(JOIN_TOKEN_MS_DEFAULT, |lifetime| lifetime.0);
-            if !(1..=JOIN_TOKEN_MS_MAX).contains(&lifetime_ms) {
-                let text = format!("`lifetime_ms` must be 1 to {JOIN_TOKEN_MS_MAX}");
-                return Err(malformed(text));
-            }
-            Ok(Some(lifetime_ms))
-        }
+    let api::NewToken { lifetime_ms, uses, standing } = body;
+    if standing.unwrap_or(false) {
+        return match (lifetime_ms, uses) {
+            (None, None) => Ok(JoinTokenTerms::STANDING),
+            _ => Err(malformed(
+                "a standing token has no end: set `standing`, or `lifetime_ms` and `uses`",
+            )),
+        };
     }
+    let lifetime_ms = lifetime_ms.map_or(JOIN_TOKEN_MS_DEFAULT, |lifetime| lifetime.0);
+    if !(1..=JOIN_TOKEN_MS_MAX).contains(&lifetime_ms) {
+        return Err(malformed(format!("`lifetime_ms` must be 1 to {JOIN_TOKEN_MS_MAX}")));
+    }
+    let uses = uses.map_or(Some(1), |uses| u32::try_from(uses.0).ok());
+    let uses = uses.filter(|uses| (1..=JOIN_TOKEN_USES_MAX).contains(uses));
+    let wrong = || malformed(format!("`uses` must be 1 to {JOIN_TOKEN_USES_MAX}"));
+    Ok(JoinTokenTerms { lifetime_ms: Some(lifetime_ms), uses: Some(uses.ok_or_else(wrong)?) })
 }
 
 /// Makes a token and returns it in the answer.
 pub async fn create(
     shared: &Shared,
     principal: &Principal,
-    lifetime_ms: Option<u64>,
+    terms: JoinTokenTerms,
 ) -> Result<HttpAnswer, Error> {
-    let token = shared.node.make_join_token(principal, lifetime_ms).await?;
+    let (token, terms) = shared.node.make_join_token(principal, terms).await?;
+    let JoinTokenTerms { lifetime_ms, uses } = terms;
     let (token, cluster) = (token.text().to_string(), shared.node.cluster().cluster.into());
-    let made = api::JoinTokenReply { token, lifetime_ms, cluster };
+    let made = api::JoinTokenReply { token, lifetime_ms, uses, cluster };
     Ok(json_answer(StatusCode::Created, &made))
 }
 
@@ -147,6 +152,7 @@ mod tests {
 
     #[test]
     fn join_token_has_no_expiry_only_if_standing_is_true() {
+        let lifetime = |json: &[u8]| terms(json).map(|terms| terms.lifetime_ms);
         assert_eq!(lifetime(b""), Ok(Some(JOIN_TOKEN_MS_DEFAULT)));
         assert_eq!(lifetime(b"{}"), Ok(Some(JOIN_TOKEN_MS_DEFAULT)));
         assert_eq!(lifetime(b"{\"standing\":false}"), Ok(Some(JOIN_TOKEN_MS_DEFAULT)));
@@ -155,7 +161,22 @@ mod tests {
         let bad = ["{\"standing\":true,\"lifetime_ms\":5}", "{\"lifetime_ms\":0}", "{\"for\":1}"];
         let long = format!("{{\"lifetime_ms\":{}}}", JOIN_TOKEN_MS_MAX + 1);
         for bad in bad.into_iter().chain([long.as_str()]) {
-            assert!(lifetime(bad.as_bytes()).is_err(), "{bad}");
+            assert!(terms(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn join_token_is_for_one_node_unless_its_number_of_uses_is_given() {
+        let uses = |json: &str| terms(json.as_bytes()).map(|terms| terms.uses);
+        assert_eq!(uses(""), Ok(Some(1)));
+        assert_eq!(uses("{\"lifetime_ms\":5}"), Ok(Some(1)));
+        assert_eq!(uses("{\"uses\":3}"), Ok(Some(3)));
+        let largest = format!("{{\"uses\":{JOIN_TOKEN_USES_MAX}}}");
+        assert_eq!(uses(&largest), Ok(Some(JOIN_TOKEN_USES_MAX)));
+        assert_eq!(uses("{\"standing\":true}"), Ok(None));
+        let larger = format!("{{\"uses\":{}}}", JOIN_TOKEN_USES_MAX + 1);
+        for bad in ["{\"uses\":0}", &larger, "{\"standing\":true,\"uses\":2}"] {
+            assert!(uses(bad).is_err(), "{bad}");
         }
     }
 }

@@ -75,9 +75,7 @@ async fn carry_out(
             let value = shared.node.decided_value(principal, group, index, token_digest).await?;
             HttpAnswer::new(StatusCode::Ok, AnswerContent::Value(value))
         }
-        OperatorCall::MakeToken(lifetime_ms) => {
-            admission::create(shared, principal, lifetime_ms).await?
-        }
+        OperatorCall::MakeToken(terms) => admission::create(shared, principal, terms).await?,
         OperatorCall::Access(request) => access::execute(shared, principal, request).await?,
         OperatorCall::Status => json_answer(&status(shared)),
         OperatorCall::Metrics => {

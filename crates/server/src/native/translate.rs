@@ -17,8 +17,8 @@ use super::target::{RequestTarget, Tags};
 use base::request::{Call, SessionCall};
 use base::rights::Operate;
 use base::{
-    BucketName, ClusterCall, DirectoryCall, Error, GroupId, LogIndex, Range, Read, Request,
-    RingCall, TokenDigest, Update,
+    BucketName, ClusterCall, DirectoryCall, Error, GroupId, JoinTokenTerms, LogIndex, Range, Read,
+    Request, RingCall, TokenDigest, Update,
 };
 use bytes::Bytes;
 
@@ -110,9 +110,8 @@ pub enum OperatorCall {
     Verify(GroupId),
     /// Return a decided log entry of a group, to an operator or a node with this token.
     DecidedValue(GroupId, LogIndex, Option<TokenDigest>),
-    /// Make a join token with this lifetime in milliseconds. `None`: it is valid until all are
-    /// revoked.
-    MakeToken(Option<u64>),
+    /// Make a join token by these terms.
+    MakeToken(JoinTokenTerms),
     /// Read or change users and roles.
     Access(AccessRequest),
     /// Return the status.
@@ -257,7 +256,7 @@ fn node_call(target: RequestTarget, body: &[u8]) -> Result<OperatorCall, Error> 
         RouteName::Live => OperatorCall::Live,
         RouteName::Ready => OperatorCall::Ready,
         RouteName::OpenApi => OperatorCall::OpenApi,
-        RouteName::MakeToken => OperatorCall::MakeToken(admission::lifetime(body)?),
+        RouteName::MakeToken => OperatorCall::MakeToken(admission::terms(body)?),
         _ => OperatorCall::GetLogLevels,
     })
 }

@@ -96,6 +96,7 @@ const LIMITS: &[(&str, Coverage)] = &[
     ("JOIN_TOKEN_MS_DEFAULT", By(&["join_token_has_no_expiry_only_if_standing_is_true"])),
     ("JOIN_TOKEN_MS_MAX", By(&["join_token_has_no_expiry_only_if_standing_is_true"])),
     ("JOIN_TOKENS_MAX", By(&["join_tokens_expire_and_are_bounded_in_number"])),
+    ("JOIN_TOKEN_USES_MAX", By(&["join_token_is_for_one_node_unless_its_number_of_uses_is_given"])),
     ("PASSWORD_BYTES_MAX", By(&["password_is_one_to_1024_bytes"])),
     ("USERS_MAX", USER_COUNTS),
     ("ROLES_MAX", USER_COUNTS),

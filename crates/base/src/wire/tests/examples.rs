@@ -10,8 +10,8 @@ use crate::request::{
 };
 use crate::{
     BucketId, BucketName, ClusterCall, ClusterDescription, ClusterId, ClusterSecret, Error,
-    FeatureLevel, GroupId, Key, LogIndex, MemberDescription, Membership, NodeId, Part, Placement,
-    Reason, SessionId, TokenDigest, Value, Version,
+    FeatureLevel, GroupId, JoinTokenTerms, Key, LogIndex, MemberDescription, Membership, NodeId,
+    Part, Placement, Reason, SessionId, TokenDigest, Value, Version,
 };
 use bytes::Bytes;
 
@@ -363,11 +363,12 @@ pub fn token_calls(data: &ExampleData) -> Vec<Call> {
     let member = member(data, Membership::Member);
     let wrapped = |call| ClusterCall::WithToken { digest, call: Box::new(call) };
     let level = FeatureLevel::FIRST;
+    let lasting = JoinTokenTerms { lifetime_ms: Some(lease_ms), uses: None };
     [
         wrapped(ClusterCall::AddMember { member, part: Part::Voter, lease_ms, level }),
         wrapped(ClusterCall::ReplaceMember { name: "n1".into(), by: None }),
-        ClusterCall::AddToken { digest, lifetime_ms: Some(lease_ms) },
-        ClusterCall::AddToken { digest, lifetime_ms: None },
+        ClusterCall::AddToken { digest, terms: lasting },
+        ClusterCall::AddToken { digest, terms: JoinTokenTerms::STANDING },
         ClusterCall::RevokeTokens,
     ]
     .map(|call| Call::Directory(DirectoryCall::Cluster(call)))

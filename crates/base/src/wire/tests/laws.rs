@@ -55,6 +55,7 @@ fn requests() -> impl Strategy<Value = Request> {
             calls.extend(token_calls(&data));
             calls.extend(secret_calls());
             calls.extend(level::calls(&data));
+            calls.extend(level::token_calls(&data));
             calls.extend(access::calls(&data));
             calls.extend(access::quota_calls());
             let call = calls.swap_remove(at.index(calls.len()));

@@ -2,7 +2,8 @@
 
 use super::examples::{ExampleData, cluster_bodies, group_bodies, member, secret_bodies};
 use crate::{
-    Body, Call, ClusterCall, ClusterDescription, DirectoryCall, FeatureLevel, Membership, Part,
+    Body, Call, ClusterCall, ClusterDescription, DirectoryCall, FeatureLevel, JoinTokenTerms,
+    Membership, Part, TokenDigest,
 };
 
 /// Calls that were added with feature levels.
@@ -15,6 +16,16 @@ pub fn calls(data: &ExampleData) -> Vec<Call> {
     ]
     .map(|call| Call::Directory(DirectoryCall::Cluster(call)))
     .into()
+}
+
+/// Calls that create join tokens for a number of nodes.
+pub fn token_calls(data: &ExampleData) -> Vec<Call> {
+    let digest = TokenDigest([7; TokenDigest::BYTES]);
+    let endless = JoinTokenTerms { lifetime_ms: None, uses: Some(64) };
+    [JoinTokenTerms::single_use(data.numbers[0]), endless]
+        .map(|terms| ClusterCall::AddToken { digest, terms })
+        .map(|call| Call::Directory(DirectoryCall::Cluster(call)))
+        .into()
 }
 
 /// Descriptions of clusters of a level above the first, and answers to nodes that join them.

@@ -4,15 +4,16 @@ use super::{answer_bytes, error_bytes, reply_bytes, request, request_bytes, upda
 use crate::available::{AvailableCall, Content, Context, Headers, Store};
 use crate::codec::{Malformed, Writer};
 use crate::limits::{
-    CHANGES_MAX, CONTENT_HEADERS_BYTES_MAX, CONTEXT_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX,
-    PEER_CALL_BYTES_MAX, PEER_DETAIL_BYTES_MAX, PEER_HEAD_BYTES_MAX, SEQUENCE_DEPTH_MAX,
-    SEQUENCE_STEPS_MAX, VALUE_BYTES_MAX, VALUES_BYTES_MAX,
+    CHANGES_MAX, CONTENT_HEADERS_BYTES_MAX, CONTEXT_BYTES_MAX, JOIN_TOKEN_USES_MAX, KEY_BYTES_MAX,
+    KEYS_PER_READ_MAX, PEER_CALL_BYTES_MAX, PEER_DETAIL_BYTES_MAX, PEER_HEAD_BYTES_MAX,
+    SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, VALUE_BYTES_MAX, VALUES_BYTES_MAX,
 };
 use crate::reply::{Body, Entry, Outcome, Page, Row};
 use crate::request::{Call, DirectoryCall, Expiry, Read, ReadLevel, SequenceMode, Update};
 use crate::wire::{read_answer, write_answer_to};
 use crate::{
-    ClusterCall, Error, Key, Kind, LogIndex, Reason, Reply, Request, TokenDigest, Version,
+    ClusterCall, Error, JoinTokenTerms, Key, Kind, LogIndex, Reason, Reply, Request, TokenDigest,
+    Version,
 };
 use bytes::Bytes;
 
@@ -48,6 +49,20 @@ fn token_call_rejects_nesting_and_wrong_digest_length() {
             Err(Malformed("digest")),
             "{claim}"
         );
+    }
+}
+
+#[test]
+fn token_call_rejects_no_uses_and_more_than_the_limit() {
+    let digest = TokenDigest([7; TokenDigest::BYTES]);
+    let terms = JoinTokenTerms { lifetime_ms: None, uses: Some(JOIN_TOKEN_USES_MAX) };
+    let call = Call::Directory(DirectoryCall::Cluster(ClusterCall::AddToken { digest, terms }));
+    let bytes = request_bytes(&request(call));
+    assert!(Request::read(&bytes).is_ok());
+    let offset = find(&bytes, &JOIN_TOKEN_USES_MAX.to_le_bytes());
+    for uses in [0, JOIN_TOKEN_USES_MAX as usize + 1] {
+        let read = Request::read(&with_u32(&bytes, offset, uses));
+        assert_eq!(read, Err(Malformed("uses of a token")), "{uses}");
     }
 }
 

@@ -6,8 +6,8 @@ use base::properties::Changes;
 use base::range::Direction;
 use base::request::{BucketPlace, Call, DirectoryCall, Expiry, SessionCall};
 use base::{
-    Bound, BucketName, ClusterCall, Key, MemberDescription, Part, Range, Read, ReadLevel, Request,
-    RingCall, RowContent, Update,
+    Bound, BucketName, ClusterCall, JoinTokenTerms, Key, MemberDescription, Part, Range, Read,
+    ReadLevel, Request, RingCall, RowContent, Update,
 };
 use bytes::Bytes;
 use serde_json::json;
@@ -239,9 +239,11 @@ fn member_request(call: &ClusterCall) -> SentRequest {
         }
         // The header carries the token itself; the digest is for calls between nodes.
         ClusterCall::WithToken { call, .. } => member_request(call),
-        ClusterCall::AddToken { lifetime_ms, .. } => {
-            let standing = lifetime_ms.is_none();
-            json("POST", TOKENS.into(), json!({ "lifetime_ms": lifetime_ms, "standing": standing }))
+        ClusterCall::AddToken { terms, .. } => {
+            let JoinTokenTerms { lifetime_ms, uses } = *terms;
+            let standing = *terms == JoinTokenTerms::STANDING;
+            let body = json!({ "lifetime_ms": lifetime_ms, "uses": uses, "standing": standing });
+            json("POST", TOKENS.into(), body)
         }
         ClusterCall::RevokeTokens => SentRequest::new("DELETE", TOKENS),
         ClusterCall::MakeSecret => SentRequest::new("POST", SECRET),

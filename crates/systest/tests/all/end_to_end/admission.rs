@@ -164,11 +164,16 @@ fn node_beyond_loopback_joins_only_with_valid_join_token() {
     let other =
         web.request_with_headers("POST", path, &bearer, br#"{"by":"n1"}"#).expect("it answers");
     assert_eq!(other.status, 403, "{}", other.text());
-    let revoked = n1.run_tool(&["cluster", "token", "--revoke"]);
-    assert!(revoked.status.success(), "{revoked:?}");
     let n3 = OpenNode::new(&scratch, "n3", &join_args);
-    let words = must_be_refused(&n3.setup).output;
-    assert!(words.contains("is not valid") && !words.contains(token.trim()), "{words}");
+    for (token_state, args) in [("was used already", None), ("is not valid", Some("--revoke"))] {
+        if let Some(flag) = args {
+            let revoked = n1.run_tool(&["cluster", "token", flag]);
+            assert!(revoked.status.success(), "{revoked:?}");
+        }
+        let words = must_be_refused(&n3.setup).output;
+        assert!(words.contains(token_state) && words.contains("cluster token"), "{words}");
+        assert!(!words.contains(token.trim()), "{words}");
+    }
 
     // Any member creates a token, and any accepts it, master or not.
     let second = scratch.join("second");
@@ -191,6 +196,51 @@ fn node_beyond_loopback_joins_only_with_valid_join_token() {
     assert_eq!(n3.members().expect("it answers"), ["n1", "n2", "n3"]);
     must_be_in_no_data_directory(&scratch, &tokens);
     assert!(tokens.iter().all(|token| !third.stderr_text().contains(token.trim())));
+}
+
+/// A joining node whose first answer is lost asks again with the same token.
+#[test]
+fn second_join_with_a_single_use_token_is_refused_and_its_own_node_may_ask_again() {
+    let scratch = Scratch::new("admission-once");
+    let n1 = OpenNode::new(&scratch, "n1", &[]);
+    let _first = Server::must_start(&n1.setup);
+    let (client, file) = (n1.client.to_string(), scratch.join("token"));
+    n1.create_token(&file, &[]);
+    let join_args = ["--join", &client, "--join-token-file", path_str(&file)];
+    let token = std::fs::read_to_string(&file).expect("a token");
+    let bearer = format!("Bearer {}", token.trim());
+    let headers = [("content-type", "application/json"), ("authorization", bearer.as_str())];
+    let [peer_address, client_address] = [free_address(), free_address()];
+    let mut web = Http::connect(n1.client).expect("it listens");
+    let mut join = |node: &str, name: &str| {
+        let body = serde_json::json!({
+            "node": node, "name": name, "peer": peer_address.to_string(), "part": "learner",
+            "client": client_address.to_string(), "lease_ms": 600, "level": 2,
+        });
+        let (path, body) = ("/v1/cluster/members", body.to_string());
+        let answer = web.request_with_headers("POST", path, &headers, body.as_bytes());
+        let answer = answer.expect("it answers");
+        (answer.status, answer.text())
+    };
+    let own = "00000000000000a2";
+    for attempt in 0..2 {
+        let (status, text) = join(own, "lost");
+        assert_eq!(status, 200, "{attempt}: {text}");
+    }
+    let (status, text) = join("00000000000000a3", "other");
+    assert!(status == 403 && text.contains("was used already"), "{status} {text}");
+    let n2 = OpenNode::new(&scratch, "n2", &join_args);
+    let words = must_be_refused(&n2.setup).output;
+    assert!(words.contains("was used already") && words.contains("--uses"), "{words}");
+
+    // A token for two nodes lets two in, and a third one not.
+    std::fs::remove_file(&file).expect("ours");
+    n1.create_token(&file, &["--uses", "2"]);
+    let _second = Server::must_start(&n2.setup);
+    let n3 = OpenNode::new(&scratch, "n3", &join_args);
+    let _third = Server::must_start(&n3.setup);
+    let n4 = OpenNode::new(&scratch, "n4", &join_args);
+    assert!(must_be_refused(&n4.setup).output.contains("was used already"));
 }
 
 #[test]
