@@ -33,6 +33,11 @@ pub fn confirm(name: &str) -> String {
     format!("?confirm={}", encode(name.as_bytes()))
 }
 
+/// Returns that query, or none if nothing is destroyed. Nodes of earlier versions take none.
+fn confirm_if(destroys: bool, name: &str) -> String {
+    if destroys { confirm(name) } else { String::new() }
+}
+
 fn role_path(name: &str) -> String {
     format!("/v1/access/roles/{}", encode_name(name))
 }
@@ -80,13 +85,14 @@ requests! {
     /// Adds a node to the cluster. Returns the cluster that it has joined.
     add_member(joining: &NewMember): POST MEMBERS, joining => JoinReply;
     /// Removes a member from the cluster.
-    remove_member(name: &str): DELETE member_path(name, "") => ();
+    remove_member(name: &str): DELETE member_path(name, &confirm(name)) => ();
     /// Replaces a member by another one. `None`: by the next new node of the same name.
     replace_member(name: &str, by: Option<String>):
-        POST member_path(name, "/replace"), Replacement { by } => ();
+        POST member_path(name, "/replace") + &confirm_if(by.is_some(), name),
+        Replacement { by } => ();
     /// Sets a member's part in a group. `None`: in all groups.
     set_part(name: &str, part: &str, group: Option<u32>):
-        PUT member_path(name, "/part"),
+        PUT member_path(name, "/part") + &confirm_if(part == "none", name),
         PartChange { part: part.into(), group: group.map(integer) } => ();
     /// Creates a join token.
     make_token(token: &NewToken): POST "/v1/cluster/tokens", token => JoinTokenReply;
@@ -131,7 +137,7 @@ requests! {
     /// Creates a group.
     create_group(group: &NewGroup): POST GROUPS, group => GroupPlacement;
     /// Drops a group that has no bucket.
-    drop_group(group: u32): DELETE format!("{GROUPS}/{group}") => ();
+    drop_group(group: u32): DELETE format!("{GROUPS}/{group}?confirm={group}") => ();
     /// Sets the desired members of a group.
     place_group(group: u32, members: Vec<DesiredMember>):
         PUT format!("{GROUPS}/{group}"), DesiredMembers { members } => ();
@@ -157,7 +163,8 @@ requests! {
     clear_plan(): DELETE "/v1/cluster/ring/plan" => ();
     /// Commits the planned changes if the ring is still at this epoch.
     commit_plan(epoch: u64):
-        POST "/v1/cluster/ring/commit", RingEpoch { epoch: Some(Integer(epoch)) } => Ring;
+        POST format!("/v1/cluster/ring/commit?confirm={epoch}"),
+        RingEpoch { epoch: Some(Integer(epoch)) } => Ring;
     /// Cancels the present change of the ring.
     cancel_ring(): POST "/v1/cluster/ring/cancel" => Ring;
     /// Returns the progress of the present change of the ring.
@@ -188,7 +195,7 @@ requests! {
     /// Returns all checkpoints.
     checkpoints(): GET "/v1/admin/checkpoints" => Checkpoints;
     /// Removes a checkpoint.
-    remove_checkpoint(name: &str): DELETE checkpoint_path(name) => ();
+    remove_checkpoint(name: &str): DELETE checkpoint_path(name) + &confirm(name) => ();
     /// Requests that the node reads its settings again.
     reload(): POST "/v1/admin/reload" => ReloadReply;
     /// Returns the slow log.

@@ -4,9 +4,8 @@
 use super::confirmation;
 use super::errors::malformed;
 use super::json::bodies::read_plain;
-use super::parameters::Parameter;
 use super::render::json_answer;
-use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName, cluster};
+use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName, cluster, confirmed};
 use super::target::RequestTarget;
 use crate::http::{AnswerContent, HttpAnswer, Method, StatusCode};
 use crate::shared::Shared;
@@ -94,11 +93,6 @@ pub static ROUTES: [HttpRoute; 13] = [
         "Sets a user's quota, in place of the former one; without any bound it is removed.",
     ),
 ];
-
-/// Returns a route whose requests may have to be confirmed.
-const fn confirmed(route: HttpRoute) -> HttpRoute {
-    HttpRoute { query: &[Parameter::Confirm], ..route }
-}
 
 /// Request about users and roles. All need `secure`.
 #[derive(PartialEq)]

@@ -6,6 +6,7 @@
 
 use super::errors::malformed;
 use super::json::bodies::read_plain;
+use super::parameters::Parameter;
 use super::render::json_answer;
 use super::routes::{Admission, HttpRoute, RequestBody, ResponseBody, RouteName, cluster};
 use crate::http::{HttpAnswer, Method, StatusCode};
@@ -42,6 +43,7 @@ pub const ADD_MEMBER: HttpRoute = HttpRoute {
 
 pub const REPLACE_MEMBER: HttpRoute = HttpRoute {
     admission: Admission::JoinToken,
+    query: &[Parameter::Confirm],
     ..cluster(
         (RouteName::ReplaceMember, Method::Post, "/v1/cluster/members/{name}/replace"),
         (RequestBody::MaybeJson("Replacement"), ResponseBody::Nothing),

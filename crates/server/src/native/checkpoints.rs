@@ -2,6 +2,7 @@
 //!
 //! Never: accesses a path outside of the folder of checkpoints.
 
+use super::parameters::Parameter;
 use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName, route};
 use crate::counters::OperationKind;
 use crate::http::Method;
@@ -35,6 +36,7 @@ pub const LIST: HttpRoute = HttpRoute {
 };
 
 pub const REMOVE: HttpRoute = HttpRoute {
+    query: &[Parameter::Confirm],
     errors: &[404],
     operation: OperationKind::Admin,
     ..route(

@@ -78,7 +78,7 @@ fn parameters(route: &HttpRoute) -> Vec<Value> {
     }
     for parameter in route.query {
         let (schema, text) = query_schema(*parameter);
-        let is_required = *parameter == Parameter::Confirm && route.name != RouteName::SwitchAccess;
+        let is_required = *parameter == Parameter::Confirm && !depends_on_body(route.name);
         parameters.push(json!({
             "name": parameter.name(), "in": "query", "description": text, "schema": schema,
             "required": is_required,
@@ -86,6 +86,11 @@ fn parameters(route: &HttpRoute) -> Vec<Value> {
     }
     parameters.extend(header_parameters(route));
     parameters
+}
+
+/// Returns true if the body of a route's request says whether it must be confirmed.
+fn depends_on_body(name: RouteName) -> bool {
+    matches!(name, RouteName::SwitchAccess | RouteName::ReplaceMember | RouteName::SetPart)
 }
 
 fn path_schema(name: &str) -> Value {
@@ -151,8 +156,10 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
         ),
         Parameter::Confirm => (
             json!({ "type": "string" }),
-            "Name of what is destroyed, again: `TYPE/BUCKET`, a user or a role; `off` to turn \
-             access off. Without it the answer is 400, and nothing is done.",
+            "Name of what is destroyed, again: `TYPE/BUCKET`, a user, role, member, checkpoint or \
+             group; the plan's epoch to commit the ring, `off` to turn access off. Needed to \
+             replace a member `by` another one, and for the part `none`. Without it the answer is \
+             400, and nothing is done.",
         ),
         Parameter::LimitBuckets => (
             json!({ "type": "integer", "minimum": 1, "maximum": BUCKETS_PER_PAGE_MAX }),

@@ -72,7 +72,7 @@ pub struct Query {
     pub after_bucket: Option<BucketName>,
     /// Context of the values that the client has read.
     pub context: Option<Context>,
-    /// Name of what the request destroys.
+    /// Name of what the request destroys, or epoch of the plan that it commits.
     pub confirm: Option<Bytes>,
 }
 

@@ -1,7 +1,8 @@
 //! Ring of available buckets: its routes, and their calls.
 
-use super::json::ring::{change, epoch};
-use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName, cluster};
+use super::json::ring::change;
+pub use super::json::ring::epoch;
+use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName, cluster, confirmed};
 use crate::http::Method;
 use base::{Error, RingCall};
 
@@ -39,11 +40,11 @@ pub const CLEAR: HttpRoute = cluster(
     "Discards the planned ring changes.",
 );
 
-pub const COMMIT: HttpRoute = cluster(
+pub const COMMIT: HttpRoute = confirmed(cluster(
     (RouteName::CommitRing, Method::Post, "/v1/cluster/ring/commit"),
     (RequestBody::MaybeJson("RingEpoch"), ResponseBody::Json("Ring")),
-    "Commits the planned ring changes, if the ring still has this epoch.",
-);
+    "Commits the planned ring changes, if the ring still has the confirmed epoch.",
+));
 
 pub const CANCEL: HttpRoute = cluster(
     (RouteName::CancelRing, Method::Post, "/v1/cluster/ring/cancel"),
@@ -57,14 +58,13 @@ pub const TRANSFERS: HttpRoute = cluster(
     "Returns the progress of the ring change for each node.",
 );
 
-/// Returns the call of a route of the ring.
+/// Returns the call of a route of the ring. The commit must be confirmed: `translate.rs` has it.
 pub fn call(name: RouteName, body: &[u8]) -> Result<RingCall, Error> {
     Ok(match name {
         RouteName::SeeRing => RingCall::Describe,
         RouteName::ClaimRing => RingCall::Claim,
         RouteName::SeeRingPlan => RingCall::Plan,
         RouteName::StageRing => RingCall::Stage(change(body)?),
-        RouteName::CommitRing => RingCall::Commit { epoch: epoch(body)? },
         RouteName::CancelRing => RingCall::Cancel,
         RouteName::SeeTransfers => RingCall::Transfers,
         other => unreachable!("{other:?} is no route of the ring"),

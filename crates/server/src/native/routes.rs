@@ -261,6 +261,11 @@ pub const fn cluster(
     }
 }
 
+/// Returns a route whose requests may have to be confirmed.
+pub const fn confirmed(route: HttpRoute) -> HttpRoute {
+    HttpRoute { query: &[Parameter::Confirm], ..route }
+}
+
 /// Maximum number of segments of a path.
 const SEGMENTS_MAX: usize = 8;
 

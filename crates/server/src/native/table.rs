@@ -3,7 +3,8 @@
 use super::parameters::Parameter::{self, *};
 use super::ring;
 use super::routes::{
-    Admission, Headers, HttpRoute, RequestBody, ResponseBody, RouteName as Name, cluster, route,
+    Admission, Headers, HttpRoute, RequestBody, ResponseBody, RouteName as Name, cluster,
+    confirmed, route,
 };
 use super::{
     access, admission, checkpoints, emptying, hot, import, key_pages, moves, reload, siblings, slow,
@@ -256,21 +257,21 @@ static ROUTES: [HttpRoute; 76] = [
         (RequestBody::Json("ChangedMember"), ResponseBody::Nothing),
         "Updates the name or addresses of a member.",
     ),
-    cluster(
+    confirmed(cluster(
         (Name::RemoveMember, Method::Delete, MEMBER),
         (RequestBody::Nothing, ResponseBody::Nothing),
         "Removes a member from its groups, then from the cluster.",
-    ),
+    )),
     admission::REPLACE_MEMBER,
     admission::CREATE,
     admission::REVOKE,
     admission::CREATE_SECRET,
     admission::RAISE_LEVEL,
-    cluster(
+    confirmed(cluster(
         (Name::SetPart, Method::Put, "/v1/cluster/members/{name}/part"),
         (RequestBody::Json("SetPart"), ResponseBody::Nothing),
         "Sets a member's part (voter, learner, witness or none) in one group or in all groups.",
-    ),
+    )),
     cluster(
         (Name::PlaceGroup, Method::Put, "/v1/cluster/groups/{group}"),
         (RequestBody::Json("DesiredMembers"), ResponseBody::Nothing),
@@ -294,11 +295,11 @@ static ROUTES: [HttpRoute; 76] = [
     ring::COMMIT,
     ring::CANCEL,
     ring::TRANSFERS,
-    cluster(
+    confirmed(cluster(
         (Name::DropGroup, Method::Delete, "/v1/cluster/groups/{group}"),
         (RequestBody::Nothing, ResponseBody::Nothing),
         "Deletes a group without buckets; its number is never reused.",
-    ),
+    )),
     HttpRoute {
         response_body: ResponseBody::CreatedJson("Session"),
         errors: &[404],

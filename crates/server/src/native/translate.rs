@@ -302,11 +302,14 @@ fn directory_call(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, Nati
         }
         RouteName::DropType => (DirectoryCall::DropType, NativeShape::Nothing),
         RouteName::ClearRingPlan => (DirectoryCall::Ring(RingCall::Clear), NativeShape::Nothing),
+        RouteName::CommitRing => {
+            let epoch = confirmation::confirmed_epoch(&target.query, ring::epoch(body)?)?;
+            (DirectoryCall::Ring(RingCall::Commit { epoch: Some(epoch) }), NativeShape::Json)
+        }
         name @ (RouteName::SeeRing
         | RouteName::ClaimRing
         | RouteName::SeeRingPlan
         | RouteName::StageRing
-        | RouteName::CommitRing
         | RouteName::CancelRing
         | RouteName::SeeTransfers) => {
             (DirectoryCall::Ring(ring::call(name, body)?), NativeShape::Json)
@@ -336,6 +339,7 @@ fn member_call(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeS
         }
         other => unreachable!("{other:?} is no route of the directory"),
     };
+    confirmation::check_call(&target.query, &call)?;
     let call = match target.token_digest {
         Some(digest) => ClusterCall::WithToken { digest, call: Box::new(call) },
         None => call,

@@ -144,10 +144,10 @@ fn directory_request(bucket: &BucketName, call: &DirectoryCall) -> SentRequest {
             SentRequest::json("PATCH", bucket_path, properties(changes))
         }
         DirectoryCall::DropBucket => {
-            SentRequest::new("DELETE", format!("{bucket_path}?{}", confirm(bucket)))
+            SentRequest::new("DELETE", format!("{bucket_path}?{}", confirm(bucket.full())))
         }
         DirectoryCall::ClearBucket => {
-            SentRequest::new("POST", format!("{bucket_path}/clear?{}", confirm(bucket)))
+            SentRequest::new("POST", format!("{bucket_path}/clear?{}", confirm(bucket.full())))
         }
         DirectoryCall::DescribeBucket => SentRequest::new("GET", bucket_path),
         DirectoryCall::ListBuckets { after, rows_max } => {
@@ -210,14 +210,17 @@ fn member_request(call: &ClusterCall) -> SentRequest {
             let body = json!({ "node": node, "name": name, "peer": peer, "client": client });
             json("PATCH", MEMBERS.into(), body)
         }
-        ClusterCall::RemoveMember { name } => SentRequest::new("DELETE", member_path(name, "")),
+        ClusterCall::RemoveMember { name } => {
+            SentRequest::new("DELETE", member_path(name, "?") + &confirm(name))
+        }
         ClusterCall::ReplaceMember { name, by } => {
-            json("POST", member_path(name, "/replace"), json!({ "by": by }))
+            json("POST", member_path(name, "/replace?") + &confirm(name), json!({ "by": by }))
         }
         ClusterCall::SetPart { name, part, group } => {
             let part = part.map_or("none", Part::name);
             let group = group.map(|group| group.0);
-            json("PUT", member_path(name, "/part"), json!({ "part": part, "group": group }))
+            let path = member_path(name, "/part?") + &confirm(name);
+            json("PUT", path, json!({ "part": part, "group": group }))
         }
         ClusterCall::PlaceGroup { group, members } => {
             let member =
@@ -235,7 +238,7 @@ fn member_request(call: &ClusterCall) -> SentRequest {
             json("POST", "/v1/cluster/groups".into(), body)
         }
         ClusterCall::DropGroup { group } => {
-            SentRequest::new("DELETE", format!("/v1/cluster/groups/{group}"))
+            SentRequest::new("DELETE", format!("/v1/cluster/groups/{group}?confirm={group}"))
         }
         // The header carries the token itself; the digest is for calls between nodes.
         ClusterCall::WithToken { call, .. } => member_request(call),
@@ -271,8 +274,8 @@ fn ring_request(call: &RingCall) -> SentRequest {
         }
         RingCall::Clear => SentRequest::new("DELETE", PLAN),
         RingCall::Commit { epoch } => {
-            let body = json!({ "epoch": epoch }).to_string();
-            SentRequest::json("POST", "/v1/cluster/ring/commit", body.into_bytes())
+            let path = format!("/v1/cluster/ring/commit?confirm={}", epoch.unwrap_or_default());
+            SentRequest::json("POST", path, json!({ "epoch": epoch }).to_string().into_bytes())
         }
         RingCall::Cancel => SentRequest::new("POST", "/v1/cluster/ring/cancel"),
         RingCall::Transfers => SentRequest::new("GET", "/v1/cluster/ring/transfers"),
@@ -283,10 +286,10 @@ fn ring_request(call: &RingCall) -> SentRequest {
     }
 }
 
-/// Returns the query that confirms the destruction of a bucket.
-fn confirm(bucket: &BucketName) -> String {
+/// Returns the query that confirms the destruction of what has this name.
+fn confirm(name: &str) -> String {
     let mut query = String::from("confirm=");
-    append_encoded(&mut query, bucket.full().as_bytes());
+    append_encoded(&mut query, name.as_bytes());
     query
 }
 

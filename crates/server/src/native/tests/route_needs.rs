@@ -24,8 +24,10 @@ fn every_route_but_the_open_ones_needs_a_right_and_operators_routes_that_of_thei
             _ => ("application/json", ""),
         };
         let length = body.len();
+        // What is not confirmed has no plan.
+        let confirm = if path.contains("checkpoints/") { "?confirm=checkpoint" } else { "" };
         let request = format!(
-            "{} {path} HTTP/1.1\ncontent-length: {length}\ncontent-type: {content_type}",
+            "{} {path}{confirm} HTTP/1.1\ncontent-length: {length}\ncontent-type: {content_type}",
             route.method.name()
         );
         let target = target(&request).unwrap_or_else(|refusal| panic!("{request}: {refusal:?}"));

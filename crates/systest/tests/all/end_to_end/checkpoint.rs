@@ -112,7 +112,7 @@ fn checkpoints_are_listed_and_removed_only_by_plain_name() {
     std::os::unix::fs::symlink(&other_folder, folder.join("link")).expect("ours");
     let mut connection = http(&server);
     for name in ["..", "../kept", "%2e%2e", "..%2fkept", "%2E%2E%2Fkept", "link", "", ".", "a%00"] {
-        let path = format!("/v1/admin/checkpoints/{name}");
+        let path = format!("/v1/admin/checkpoints/{name}?confirm={name}");
         let answer = connection.request("DELETE", &path, b"").expect("answers");
         assert!((400..500).contains(&answer.status), "{name}: {}", answer.status);
     }

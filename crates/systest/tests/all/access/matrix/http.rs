@@ -91,7 +91,7 @@ GET /v1/cluster                                                 | watch:cluster
 GET /v1/cluster/members                                         | watch:cluster
 POST /v1/cluster/members {$node,"lease_ms":1} | place:cluster
 PATCH /v1/cluster/members {$node} | place:cluster
-DELETE /v1/cluster/members/nobody                               | place:cluster
+DELETE /v1/cluster/members/nobody?confirm=nobody                | place:cluster
 POST /v1/cluster/members/nobody/replace                         | place:cluster
 PUT /v1/cluster/members/nobody/part {"part":"voter"}            | place:cluster
 POST /v1/cluster/tokens {"lifetime_ms":1000}                    | secure:cluster
@@ -100,7 +100,7 @@ POST /v1/cluster/secret                                         | secure:cluster
 POST /v1/cluster/level {"level":1}                              | place:cluster
 POST /v1/cluster/groups {"members":["nobody"]}                  | place:cluster
 PUT /v1/cluster/groups/99 {"members":[]}                        | place:cluster
-DELETE /v1/cluster/groups/99                                    | place:cluster
+DELETE /v1/cluster/groups/99?confirm=99                         | place:cluster
 PUT /v1/cluster/groups/99/quorum {"quorum":null}                | place:cluster
 POST /v1/cluster/groups/99/transfer {"to":"n1"}                 | place:cluster
 POST /v1/cluster/groups/99/verify                               | operate:cluster
@@ -110,7 +110,7 @@ PUT /v1/cluster/ring                                            | place:cluster
 GET /v1/cluster/ring/plan                                       | watch:cluster
 POST /v1/cluster/ring/plan {"change":"leave","node":"nobody"}   | place:cluster
 DELETE /v1/cluster/ring/plan                                    | place:cluster
-POST /v1/cluster/ring/commit {"epoch":1}                        | place:cluster
+POST /v1/cluster/ring/commit?confirm=1 {"epoch":1}              | place:cluster
 POST /v1/cluster/ring/cancel                                    | place:cluster
 GET /v1/cluster/ring/transfers                                  | watch:cluster
 GET /v1/access                                                  | secure:cluster
@@ -128,7 +128,7 @@ PUT /v1/access/roles/made {"grants":[]}                         | secure:cluster
 DELETE /v1/access/roles/missing?confirm=missing                 | secure:cluster
 POST /v1/admin/checkpoint {"target":"matrix"}                   | operate:cluster
 GET /v1/admin/checkpoints                                       | watch:cluster
-DELETE /v1/admin/checkpoints/missing                            | operate:cluster
+DELETE /v1/admin/checkpoints/missing?confirm=missing            | operate:cluster
 POST /v1/admin/reload                                           | operate:cluster
 GET /v1/admin/slow-requests                                     | watch:cluster
 GET /v1/admin/hot-keys                                          | watch:cluster
