@@ -56,25 +56,57 @@ fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ").chars().take(STATUS_CHARS_MAX).collect()
 }
 
-/// Kicks the watchdog of the service manager for as long as `is_alive` returns true. Runs until it
-/// is dropped; without a watchdog it waits forever.
+/// Kicks the watchdog of the service manager, except while `tasks_to_restart` returns tasks for
+/// which the process is to be restarted. Runs until it is dropped; without a watchdog it waits
+/// forever. `serving`: text of the state while the node serves.
 ///
 /// It runs on the runtime that serves clients: a kick also proves that tasks and timers still run.
-pub async fn watch(is_alive: impl Fn() -> bool) -> std::convert::Infallible {
+pub async fn watch(
+    serving: &str,
+    tasks_to_restart: impl Fn() -> Vec<String>,
+) -> std::convert::Infallible {
     let variable = |name: &str| std::env::var(name).ok();
     let Some(timeout) = watchdog_timeout(&variable, std::process::id()) else {
         return std::future::pending().await;
     };
-    let mut was_alive = true;
+    let mut kicks = WatchdogKicks::default();
     loop {
-        let alive = is_alive();
-        if alive {
-            notify("WATCHDOG=1");
-        } else if was_alive {
-            tracing::error!("a task stands still: the service manager's watchdog is not kicked");
+        for state in kicks.next_states(serving, &tasks_to_restart()) {
+            notify(&state);
         }
-        was_alive = alive;
         tokio::time::sleep(timeout / KICKS_PER_TIMEOUT).await;
+    }
+}
+
+/// Kicks of the service manager's watchdog, and the states that say why there are none.
+#[derive(Default)]
+struct WatchdogKicks {
+    is_withheld: bool,
+}
+
+impl WatchdogKicks {
+    /// Returns the states to notify now. `serving`: text of the state while the watchdog is kicked.
+    /// `tasks`: tasks for which the process is to be restarted.
+    fn next_states(&mut self, serving: &str, tasks: &[String]) -> Vec<String> {
+        let was_withheld = std::mem::replace(&mut self.is_withheld, !tasks.is_empty());
+        let names = tasks.join(", ");
+        match (was_withheld, self.is_withheld) {
+            (false, false) => vec!["WATCHDOG=1".into()],
+            (true, false) => {
+                tracing::warn!("the tasks go on: the service manager's watchdog is kicked again");
+                vec!["WATCHDOG=1".into(), format!("STATUS={}", one_line(serving))]
+            }
+            (true, true) => Vec::new(),
+            (false, true) => {
+                tracing::error!(
+                    tasks = names,
+                    "tasks stand still: the service manager's watchdog is not kicked, and restarts \
+                     the node"
+                );
+                let text = format!("tasks stand still, the watchdog restarts the node: {names}");
+                vec![format!("STATUS={}", one_line(&text))]
+            }
+        }
     }
 }
 
@@ -125,6 +157,26 @@ mod tests {
     fn status_text_is_one_line_of_limited_length() {
         assert_eq!(one_line("a\nREADY=1\u{1b}[31m"), "a READY=1 [31m");
         assert_eq!(one_line(&"\u{e9}".repeat(5_000)).chars().count(), STATUS_CHARS_MAX);
+    }
+
+    #[test]
+    fn watchdog_is_not_kicked_while_a_task_stands_still_and_the_status_names_it() {
+        let mut kicks = WatchdogKicks::default();
+        let mut next = |tasks: &[&str]| {
+            let tasks: Vec<_> = tasks.iter().map(|task| task.to_string()).collect();
+            kicks.next_states("serving on a:1", &tasks)
+        };
+        let kick = ["WATCHDOG=1"];
+        assert_eq!(next(&[]), kick);
+        assert_eq!(next(&[]), kick);
+        let withheld = next(&["loops: merger"]);
+        assert_eq!(withheld.len(), 1, "{withheld:?}");
+        assert!(withheld[0].starts_with("STATUS=tasks stand still"), "{withheld:?}");
+        assert!(withheld[0].ends_with(": loops: merger"), "{withheld:?}");
+        assert!(next(&["loops: merger"]).is_empty());
+        assert!(next(&["loops: merger", "groups: group 1"]).is_empty());
+        assert_eq!(next(&[]), ["WATCHDOG=1", "STATUS=serving on a:1"]);
+        assert_eq!(next(&[]), kick);
     }
 
     #[test]

@@ -137,6 +137,12 @@ impl Node {
         self.status.diagnostics.watchdog.is_all_well()
     }
 
+    /// Returns the beats of the tasks that have stood still for so long that the process is to be
+    /// restarted: a minute behind the alarm.
+    pub fn tasks_to_restart(&self) -> Vec<BeatStatus> {
+        self.status.diagnostics.watchdog.tasks_to_restart()
+    }
+
     /// Returns the beats of the tasks that stand still.
     pub fn stalled_tasks(&self) -> Vec<BeatStatus> {
         self.status.diagnostics.watchdog.late_beats()

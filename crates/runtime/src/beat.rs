@@ -119,6 +119,8 @@ pub struct BeatStatus {
     pub unchanged_ms: u64,
     /// True if the beat is late: the task stands still.
     pub is_late: bool,
+    /// Time for which the beat has been late, in milliseconds.
+    pub late_ms: u64,
 }
 
 impl BeatStatus {
@@ -241,14 +243,12 @@ impl Beat {
         let activity = Activity::of_state(self.observed.0.load(Relaxed));
         let (unchanged_ms, round_ms) =
             (self.unchanged_ms.load(Relaxed), self.round_ms.load(Relaxed));
-        let is_round_late = round_ms >= self.round_max_ms.load(Relaxed).saturating_add(LATE_MS);
-        let is_late = match activity {
-            Activity::Rests => {
-                unchanged_ms >= self.pause_max_ms.load(Relaxed).saturating_add(LATE_MS)
-            }
-            Activity::Works => unchanged_ms >= LATE_MS || is_round_late,
-            Activity::UsesDisk => unchanged_ms >= LATE_DISK_MS,
-            Activity::Waits => is_round_late,
+        let round_late_ms = late_since(round_ms, self.round_max_ms.load(Relaxed));
+        let late_ms = match activity {
+            Activity::Rests => late_since(unchanged_ms, self.pause_max_ms.load(Relaxed)),
+            Activity::Works => late_since(unchanged_ms, 0).max(round_late_ms),
+            Activity::UsesDisk => late_since(unchanged_ms, LATE_DISK_MS - LATE_MS),
+            Activity::Waits => round_late_ms,
         };
         let waits = activity == Activity::Waits;
         let place = *self.place.lock().expect("no one panics while holding it");
@@ -256,10 +256,20 @@ impl Beat {
             name: format!("{scope}: {}", self.name),
             activity,
             place: place.filter(|_| waits),
-            unchanged_ms: if waits || is_round_late { round_ms } else { unchanged_ms },
-            is_late,
+            unchanged_ms: match waits || round_late_ms.is_some() {
+                true => round_ms,
+                false => unchanged_ms,
+            },
+            is_late: late_ms.is_some(),
+            late_ms: late_ms.unwrap_or(0),
         }
     }
+}
+
+/// Returns the time for which a beat has been late, in milliseconds. `None`: it is not. `bound_ms`:
+/// time that the task may take.
+fn late_since(elapsed_ms: u64, bound_ms: u64) -> Option<u64> {
+    elapsed_ms.checked_sub(bound_ms.saturating_add(LATE_MS))
 }
 
 #[cfg(test)]
@@ -315,9 +325,12 @@ mod tests {
         let BeatStatus { activity, place, unchanged_ms, .. } = beat.status("loops");
         assert_eq!((activity, place), (Activity::Waits, Some("the directory")));
         assert_eq!(unchanged_ms, 30_000);
+        assert!(late(&beat, 7));
+        assert_eq!(beat.status("loops").late_ms, 7_000);
         poll(true, None);
         assert!(!late(&beat, 1), "it made progress");
-        assert_eq!(beat.status("loops").place, None);
+        let BeatStatus { place, late_ms, .. } = beat.status("loops");
+        assert_eq!((place, late_ms), (None, 0));
     }
 
     #[test]

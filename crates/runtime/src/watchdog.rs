@@ -4,7 +4,7 @@
 //! on, with what it waits for if that is known; a watchdog that stands still itself reports that.
 //! Never: ends or restarts a task.
 
-use crate::beat::{Beat, BeatStatus, LATE_MS};
+use crate::beat::{Activity, Beat, BeatStatus, LATE_MS};
 use crate::maintenance_signal::MaintenanceSignal;
 use crate::tasks::TaskScope;
 use crate::world;
@@ -17,6 +17,11 @@ use std::time::Duration;
 const PAUSE_MS: u64 = 1_000;
 /// Most of the time between two looks that counts: the process or the machine stood still else.
 const COUNTED_MS_MAX: u64 = 2 * PAUSE_MS;
+
+/// Time for which a task must have been late before the process is to be restarted, in
+/// milliseconds. The alarm `stalled` comes with the first look: operators have this time to see
+/// what stands still, and a task that goes on by itself costs no restart.
+const RESTART_LATE_MS: u64 = 60_000;
 
 /// See the head of this file.
 pub struct Watchdog {
@@ -100,11 +105,37 @@ impl Watchdog {
     /// Returns true if no task stands still, nor this watchdog. Before its first look, and once it
     /// is closed, nothing is late.
     pub fn is_all_well(&self) -> bool {
+        let is_looking = self.silence_ms() < LATE_MS;
+        is_looking && self.late.lock().expect("no one panics while holding it").is_empty()
+    }
+
+    /// Returns the tasks that have stood still for so long that the process is to be restarted. The
+    /// watchdog itself may be one of them.
+    pub fn tasks_to_restart(&self) -> Vec<BeatStatus> {
+        let mut beats = self.beats();
+        let silence_ms = self.silence_ms();
+        if let Some(late_ms) = silence_ms.checked_sub(LATE_MS) {
+            beats.push(BeatStatus {
+                name: "threads: watchdog".into(),
+                activity: Activity::Works,
+                place: None,
+                unchanged_ms: silence_ms,
+                is_late: true,
+                late_ms,
+            });
+        }
+        beats.retain(needs_restart);
+        beats
+    }
+
+    /// Returns the time since the last look, in milliseconds. Before the first one, and once the
+    /// watchdog is closed, there is none.
+    fn silence_ms(&self) -> u64 {
         let looked_ms = self.looked_ms.load(Ordering::Relaxed);
-        let looks = looked_ms == 0
-            || self.closed.load(Ordering::Acquire)
-            || world::milliseconds().saturating_sub(looked_ms) < LATE_MS;
-        looks && self.late.lock().expect("no one panics while holding it").is_empty()
+        match looked_ms == 0 || self.closed.load(Ordering::Acquire) {
+            true => 0,
+            false => world::milliseconds().saturating_sub(looked_ms),
+        }
     }
 
     fn visit(&self, visitor: &mut dyn FnMut(&str, &Beat)) {
@@ -113,10 +144,16 @@ impl Watchdog {
     }
 }
 
+/// Decides whether a process is to be restarted for a task: it stands still, and has done so for
+/// [`RESTART_LATE_MS`].
+fn needs_restart(beat: &BeatStatus) -> bool {
+    beat.is_late && beat.late_ms >= RESTART_LATE_MS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::beat::{Activity, Watch};
+    use crate::beat::Watch;
     use crate::round;
     use std::future::pending;
     use std::sync::mpsc;
@@ -169,6 +206,55 @@ mod tests {
         let expected = [("loops: counts", Some("a reply")), ("loops: group 1", None)];
         assert_eq!(late.len(), 2, "{late:?}");
         assert!(expected.iter().all(|task| late.contains(task)), "{late:?}");
+    }
+
+    #[test]
+    fn task_that_stands_still_needs_a_restart_a_minute_after_its_alarm() {
+        let [merger, idle] = ["merger", "idle"].map(|name| Arc::new(Beat::new(name)));
+        merger.work();
+        idle.rest();
+        let watchdog = Watchdog::new(Vec::new(), vec![merger.clone(), idle]);
+        // The time of the last look is what the watchdog's own silence is measured by.
+        let look = |second: u64| {
+            world::set_time(Some(second * 1_000_000_000));
+            watchdog.look(second * 1_000);
+        };
+        let names = || -> Vec<_> {
+            watchdog.tasks_to_restart().into_iter().map(|beat| beat.name).collect()
+        };
+        for second in 1..=10 {
+            look(second);
+            assert!(watchdog.is_all_well() && names().is_empty(), "{second}");
+        }
+        for second in 11..=70 {
+            look(second);
+            assert!(!watchdog.is_all_well() && names().is_empty(), "{second}");
+        }
+        look(71);
+        assert_eq!(names(), ["threads: merger"]);
+        merger.work();
+        look(72);
+        assert!(watchdog.is_all_well() && names().is_empty(), "it goes on");
+        let silent_ms = 72_000 + LATE_MS + RESTART_LATE_MS;
+        world::set_time(Some((silent_ms - 1) * 1_000_000));
+        assert!(names().is_empty());
+        world::set_time(Some(silent_ms * 1_000_000));
+        assert_eq!(names(), ["threads: watchdog"]);
+        watchdog.close();
+        assert!(names().is_empty(), "a node that stops is not watched");
+        world::set_time(None);
+    }
+
+    #[test]
+    fn process_is_restarted_only_for_a_task_that_has_been_late_for_long() {
+        let beat = |is_late, late_ms| {
+            let (name, activity) = ("loops: merger".into(), Activity::UsesDisk);
+            BeatStatus { name, activity, place: None, unchanged_ms: 600_000, is_late, late_ms }
+        };
+        assert!(!needs_restart(&beat(false, 0)));
+        assert!(!needs_restart(&beat(true, RESTART_LATE_MS - 1)));
+        assert!(needs_restart(&beat(true, RESTART_LATE_MS)));
+        assert!(needs_restart(&beat(true, u64::MAX)));
     }
 
     #[test]

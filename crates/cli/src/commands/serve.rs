@@ -6,7 +6,7 @@ use crate::reload::Reloader;
 use crate::service_manager;
 use base::Kind;
 use logging::Logging;
-use node::{Node, Watch, round};
+use node::{BeatStatus, Node, Watch, round};
 use program::{Failure, Outcome};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -172,7 +172,8 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     let front_ends = listeners.open(node.clone());
     let address = front_ends.addresses().first().map(ToString::to_string).unwrap_or_default();
     let status = node.status();
-    service_manager::ready(&format!("serving on {address} as {}", status.name));
+    let serving_text = format!("serving on {address} as {}", status.name);
+    service_manager::ready(&serving_text);
     tracing::info!(node = %status.name, cluster = %status.cluster, "ready");
     log.flush();
     eprintln!("credenza: ready on {address} (node {}, cluster {})", status.name, status.cluster);
@@ -181,7 +182,7 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     let failure = tokio::select! {
         biased;
         failure = serving => failure,
-        never = service_manager::watch(|| true) => match never {},
+        never = service_manager::watch(&serving_text, || tasks_to_restart(&node)) => match never {},
     };
     service_manager::stopping();
     match failure {
@@ -191,6 +192,12 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
         }
         None => stop(&node, front_ends, &mut signals).await,
     }
+}
+
+/// Returns the tasks for which the service manager is to restart the node, each with what it does.
+fn tasks_to_restart(node: &Node) -> Vec<String> {
+    let text = |beat: BeatStatus| format!("{} {}", beat.name, beat.activity_text());
+    node.tasks_to_restart().into_iter().map(text).collect()
 }
 
 /// Creates the folder of online checkpoints; symbolic links are not followed.

@@ -187,13 +187,27 @@ fn node_and_group_alarms_are_raised_and_cleared() {
     });
     must_raise(AlarmCode::Stalled, "loops: merger", "it works for 11 s without", |state| {
         let (name, activity) = ("loops: merger".into(), Activity::Works);
-        let late = BeatStatus { name, activity, place: None, unchanged_ms: 11_000, is_late: true };
+        let late = BeatStatus {
+            name,
+            activity,
+            place: None,
+            unchanged_ms: 11_000,
+            is_late: true,
+            late_ms: 1_000,
+        };
         state.late_tasks = vec![late];
     });
     must_raise(AlarmCode::Stalled, "loops: counts", "it waits for a reply for 60 s", |state| {
         let (name, activity) = ("loops: counts".into(), Activity::Waits);
         let place = Some("a reply");
-        let late = BeatStatus { name, activity, place, unchanged_ms: 60_000, is_late: true };
+        let late = BeatStatus {
+            name,
+            activity,
+            place,
+            unchanged_ms: 60_000,
+            is_late: true,
+            late_ms: 1_000,
+        };
         state.late_tasks = vec![late];
     });
     must_raise(AlarmCode::LogTorn, "group 1", "a log was torn", |state| {
