@@ -6,6 +6,7 @@
 //! Read next: `startup.rs`, then `route.rs`; then the crates `replication` and `dynamo`.
 
 mod access;
+mod access_bootstrap;
 mod act_recorder;
 mod alarm_register;
 mod alarm_watch;

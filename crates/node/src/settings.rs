@@ -1,6 +1,7 @@
 //! Settings of a node; `cli` fills them from flags, file and environment.
 
 use audit_log::AuditLimits;
+use base::access::AccessBootstrap;
 use base::{ClusterDescription, IpNetworks, JoinToken, Membership, NodeId};
 use replica_host::{HostSettings, SCRUB_BYTES_PER_SECOND};
 use std::net::SocketAddr;
@@ -75,6 +76,9 @@ pub struct NodeSettings {
     pub peer_networks: IpNetworks,
     /// Token that lets nodes join a cluster which this node founds, and lets this one join another.
     pub join_token: Option<JoinToken>,
+    /// Users and roles that this node writes at its start, if it is the cluster's only member and
+    /// the cluster has never had any.
+    pub access_bootstrap: Option<AccessBootstrap>,
     /// Address for its clients, which other nodes use in redirects.
     pub client_address: String,
 }
@@ -118,6 +122,7 @@ impl Default for NodeSettings {
             tls: None,
             peer_networks: IpNetworks::default(),
             join_token: None,
+            access_bootstrap: None,
             client_address: String::new(),
         }
     }

@@ -5,7 +5,9 @@ use crate::cluster::OwnIncarnations;
 use crate::count_keeper::{self, CountKeeper};
 use crate::ring_replacement::{self, RingReplacement};
 use crate::shutdown::DropGuard;
-use crate::{Node, NodeSettings, alarm_watch, cluster, dispatch, master_alarm};
+use crate::{
+    Node, NodeSettings, access_bootstrap, alarm_watch, cluster, dispatch, master_alarm,
+};
 use base::error::shutting_down;
 use base::{Error, IncarnationId, NodeId, Reason, Result};
 use dynamo::layout::VNODES;
@@ -63,6 +65,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     start_loops(&node, is_stored);
     become_ready(&node).await?;
     start_threads(&node)?;
+    access_bootstrap::apply(&node).await?;
     tracing::info!(target: "node", took_ms = world::milliseconds() - start_ms, "serving");
     Ok(node)
 }
@@ -175,7 +178,7 @@ async fn become_ready(node: &Node) -> Result<()> {
 }
 
 /// Returns true if this node is the group's only member.
-fn is_alone(group: &Group) -> bool {
+pub(crate) fn is_alone(group: &Group) -> bool {
     let configuration = group.configuration();
     let mut members = configuration.members().iter();
     members.all(|member| member.node == group.shared.node)

@@ -44,6 +44,7 @@ pub use counters::{ClientProtocol, Counters, OperationKind, Verdict};
 pub use listener::{BoundPorts, ClusterlessFlag, FrontEnds};
 pub use live_settings::{LiveSettings, Reload};
 pub use log_levels::LogLevels;
+pub use login::hash_password;
 pub use settings::ServerSettings;
 pub use shared::Shared;
 

@@ -10,6 +10,7 @@
 //! Never: accepts an unknown setting, or an unchecked value.
 //! Read next: `table.rs`.
 
+mod access;
 mod arakoon;
 mod background;
 mod checks;
@@ -31,6 +32,7 @@ mod tests;
 use ::tls::{CertificateDemand, ListenerMode, PeerMode, TlsClient, TlsSettings};
 use base::Part;
 use clap::{Arg, ArgMatches, Command};
+pub use file::line_of;
 use file::{FileSetting, read_file};
 use logging::Levels;
 pub use machine::memory_bytes;
@@ -73,6 +75,8 @@ pub struct Settings {
     pub bootstrap_peers: Vec<String>,
     /// Role in which the node joins.
     pub join_as: Part,
+    /// File with the first users and roles.
+    pub access_bootstrap_file: Option<PathBuf>,
     /// File with the join token.
     pub join_token_file: Option<PathBuf>,
     /// True if a member's damaged data are set aside and fetched again from others.
@@ -195,6 +199,7 @@ impl Flags {
             join: Vec::new(),
             bootstrap_peers: Vec::new(),
             join_as: Part::Voter,
+            access_bootstrap_file: None,
             join_token_file: None,
             auto_repair: true,
             warnings: Vec::new(),

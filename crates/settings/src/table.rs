@@ -1,6 +1,7 @@
 //! Table of settings: flag, file key, environment variable, default, help line, docs line and
 //! check.
 
+use crate::access;
 use crate::background;
 use crate::checks::{
     BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, at_least, bounded_time_ms, comma_separated, host_addresses,
@@ -69,6 +70,7 @@ pub const TABLE: &[SettingRow] = &[
     tls::TLS_CLIENT_CERTS,
     tls::TLS_MIN,
     tls::TLS_SESSION_MS_MAX,
+    access::ACCESS_BOOTSTRAP_FILE,
     SettingRow {
         name: "join",
         value: "ADDRESSES",

@@ -9,6 +9,7 @@
 
 mod account;
 mod api_token;
+mod bootstrap;
 mod call;
 mod grant;
 mod password;
@@ -19,6 +20,7 @@ mod verbs;
 
 pub use account::{ApiTokenAccount, UserAccount};
 pub use api_token::ApiToken;
+pub use bootstrap::{AccessBootstrap, BootstrapUser};
 pub use call::AccessCall;
 pub use grant::{Grant, Scope};
 pub use password::{Password, PasswordHash};

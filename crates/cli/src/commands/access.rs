@@ -6,6 +6,7 @@
 use super::user_quota::{self, QuotaArguments};
 use crate::output;
 use api::{AccessQuestion, NewApiToken, NewPassword, NewUser, RoleGrants, UserChange};
+use base::access::Password;
 use clap::Subcommand;
 use client::{Address, Client, LoginArguments, TlsArguments};
 use program::{Failure, Outcome, units};
@@ -16,6 +17,7 @@ use std::time::Duration;
 pub const EXAMPLES: &str = "\
 Examples:
   credenza access init --data /srv/credenza        the first administrator; turns access on
+  credenza access hash < password                  for access_bootstrap_file
   credenza user add ada --role reader --password-stdin < password
   credenza role set web read,write:logs/* list:logs/web/2026-
   credenza access check ada write logs/web         which grant decides
@@ -87,6 +89,8 @@ enum AccessVerb {
         #[arg(long, value_name = "off")]
         confirm: String,
     },
+    /// Print the hash of a password, read from standard input, for `access_bootstrap_file`
+    Hash,
     /// Show whether a user may do something, and which grant decides
     Check {
         /// The user
@@ -120,6 +124,14 @@ impl AccessCommand {
                 confirm_name(&confirm, "off")?;
                 client.switch_access(false).await?;
                 address.done("access is off: everybody may do what their listener allows\n")
+            }
+            AccessVerb::Hash => {
+                let password = Password::new(read_password()?.as_bytes())?;
+                let hash = server::hash_password(&password)?;
+                if address.json {
+                    return output::json(&serde_json::json!({ "password_hash": hash.text() }));
+                }
+                output::text(&format!("{}\n", hash.text()))
             }
             AccessVerb::Check { user, verb, scope } => {
                 let question = AccessQuestion { user, verb, scope };

@@ -7,6 +7,7 @@
 //! Read next: `serve.rs`, then `get.rs`.
 
 mod access;
+mod access_file;
 mod alarm_lines;
 mod audit;
 mod bench;

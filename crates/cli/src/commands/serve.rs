@@ -1,6 +1,6 @@
 //! `credenza serve`: one node, from start to stop.
 
-use super::{certificates, rejoin, token};
+use super::{access_file, certificates, rejoin, token};
 use crate::log_control::LogControl;
 use crate::reload::Reloader;
 use crate::service_manager;
@@ -103,6 +103,7 @@ impl Serve {
             tracing::warn!("{warning}");
         }
         token::load(&mut settings)?;
+        access_file::load(&mut settings)?;
         certificates::open(&mut settings)?;
         let reloader = Reloader::new(&self.flags, &log, settings.server.tls.clone())?;
         settings.server.reload = Some(Arc::new(reloader));

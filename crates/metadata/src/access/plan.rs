@@ -9,8 +9,8 @@ use super::rows::{
 use crate::rows::{assert, set};
 use crate::{CallPlan, Directory};
 use base::access::{
-    ApiTokenAccount, BUILT_IN_ROLES, Grant, PasswordHash, UserAccount, UserQuota, check_role_name,
-    check_user_name,
+    AccessBootstrap, ApiTokenAccount, BUILT_IN_ROLES, Grant, PasswordHash, UserAccount, UserQuota,
+    check_role_name, check_user_name,
 };
 use base::limits::{
     API_TOKEN_MS_MAX, API_TOKENS_MAX, GRANTS_PER_ROLE_MAX, ROLES_MAX, ROLES_PER_USER_MAX, USERS_MAX,
@@ -117,6 +117,36 @@ impl Directory {
             AccessCall::SetRole { name, grants } => self.set_role(&mut draft, name, grants)?,
             AccessCall::RemoveRole { name } => self.remove_role(&mut draft, name)?,
             AccessCall::SetQuota { user, quota } => self.set_quota(&mut draft, user, quota)?,
+        }
+        Ok(draft.into_plan())
+    }
+
+    /// Writes the first users and roles, unless there have ever been any. Returns true if they were
+    /// written now. The caller has checked them.
+    pub async fn bootstrap_access(&self, bootstrap: &AccessBootstrap) -> Result<bool> {
+        let is_first = self.get(&Bytes::from_static(ACCESS))?.is_none();
+        self.change(|| self.plan_bootstrap(bootstrap)).await.map(|_| is_first)
+    }
+
+    fn plan_bootstrap(&self, bootstrap: &AccessBootstrap) -> Result<CallPlan> {
+        if self.get(&Bytes::from_static(ACCESS))?.is_some() {
+            return Ok(CallPlan::Answer(Body::Done));
+        }
+        let AccessBootstrap { is_on, roles, users } = bootstrap;
+        let row = SwitchRow { is_on: *is_on, ..SwitchRow::default() };
+        let mut draft = AccessDraft { before: None, row, steps: Vec::new() };
+        let role_step =
+            |(name, grants): (&String, &Vec<Grant>)| set(role_key(name), write_role(grants));
+        draft.steps.extend(roles.iter().map(role_step));
+        for (name, user) in users {
+            let account = UserAccount {
+                is_enabled: true,
+                certificates: user.certificates,
+                since: draft.next_version(),
+                password: user.password.clone(),
+                roles: user.roles.clone(),
+            };
+            draft.put_user(name, &account);
         }
         Ok(draft.into_plan())
     }

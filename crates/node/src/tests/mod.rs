@@ -1,6 +1,7 @@
 //! The node's laws and examples, on real files.
 
 pub(crate) mod access;
+mod access_bootstrap;
 mod access_decisions;
 mod admission;
 mod alarms;

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use tls::{CertifiedName, Purpose};
 use tokio::time::Instant;
 use verifier::Verifier;
+pub use verifier::hash_password;
 
 /// Logins of users, for all connections.
 pub struct Logins {

@@ -2,7 +2,7 @@
 
 use super::places::{Places, overloaded};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
-use base::Result;
+use base::{Error, Reason, Result};
 use base::access::{Password, PasswordHash};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -19,6 +19,11 @@ const WAITING_MAX: usize = 128;
 const PER_ADDRESS_MAX: usize = WAITING_MAX / 2;
 /// Memory of one verification in KiB, passes over it, and lanes, as in [`PasswordHash::PREFIX`].
 const COSTS: (u32, u32, u32) = (19 * 1024, 2, 1);
+
+/// Salt of a hash.
+type Salt = [u8; PasswordHash::SALT_BYTES];
+/// Hash of a password, without its salt.
+type HashBytes = [u8; PasswordHash::HASH_BYTES];
 
 /// Verifier of passwords.
 pub struct Verifier {
@@ -64,33 +69,23 @@ impl Verifier {
 
     /// Hashes a password with a new salt.
     pub async fn hash(&self, password: &Password) -> Result<PasswordHash> {
-        let salt: [u8; PasswordHash::SALT_BYTES] = rand::random();
-        let hash = self.run(None, password, salt).await?;
-        let (salt, hash) = (STANDARD_NO_PAD.encode(salt), STANDARD_NO_PAD.encode(hash));
-        PasswordHash::parse(&format!("{}{salt}${hash}", PasswordHash::PREFIX))
+        let salt = rand::random();
+        encode(salt, self.run(None, password, salt).await?)
     }
 
     async fn run(
         &self,
         from: Option<IpAddr>,
         password: &Password,
-        salt: [u8; PasswordHash::SALT_BYTES],
-    ) -> Result<[u8; PasswordHash::HASH_BYTES]> {
+        salt: Salt,
+    ) -> Result<HashBytes> {
         let place = self.places.acquire(from)?;
         let turn = self.turns.clone().acquire_owned().await.map_err(|_| overloaded())?;
         let password = Password::new(password.bytes())?;
         // Whoever leaves in between does not make room before the work is done.
         let work = move || {
             let _held = (place, turn);
-            let mut hash = [0; PasswordHash::HASH_BYTES];
-            let (memory, passes, lanes) = COSTS;
-            let length = Some(PasswordHash::HASH_BYTES);
-            let params = Params::new(memory, passes, lanes, length).ok()?;
-            let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-            let mut blocks = vec![Block::default(); argon2.params().block_count()];
-            let (password, blocks) = (password.bytes(), &mut blocks[..]);
-            argon2.hash_password_into_with_memory(password, &salt, &mut hash, blocks).ok()?;
-            Some(hash)
+            compute(&password, &salt)
         };
         spawn_blocking(work).await.ok().flatten().ok_or_else(overloaded)
     }
@@ -99,6 +94,31 @@ impl Verifier {
     pub fn verifications(&self) -> u64 {
         self.verifications.load(Relaxed)
     }
+}
+
+/// Hashes a password with a new salt, outside of a serving node: a file is to have its hash.
+pub fn hash_password(password: &Password) -> Result<PasswordHash> {
+    let salt = rand::random();
+    let failed = || Error::new(Reason::Overloaded, "the password can't be hashed");
+    encode(salt, compute(password, &salt).ok_or_else(failed)?)
+}
+
+/// Computes the hash of a password.
+fn compute(password: &Password, salt: &Salt) -> Option<HashBytes> {
+    let mut hash = [0; PasswordHash::HASH_BYTES];
+    let (memory, passes, lanes) = COSTS;
+    let params = Params::new(memory, passes, lanes, Some(PasswordHash::HASH_BYTES)).ok()?;
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+    let mut blocks = vec![Block::default(); argon2.params().block_count()];
+    let (password, blocks) = (password.bytes(), &mut blocks[..]);
+    argon2.hash_password_into_with_memory(password, salt, &mut hash, blocks).ok()?;
+    Some(hash)
+}
+
+/// Returns a hash in the form that is stored.
+fn encode(salt: Salt, hash: HashBytes) -> Result<PasswordHash> {
+    let (salt, hash) = (STANDARD_NO_PAD.encode(salt), STANDARD_NO_PAD.encode(hash));
+    PasswordHash::parse(&format!("{}{salt}${hash}", PasswordHash::PREFIX))
 }
 
 /// Decodes a part of a hash, whose form was checked.
@@ -123,11 +143,13 @@ mod tests {
         let hash = verifier.hash(&right).await.expect("a hash");
         let again = verifier.hash(&right).await.expect("a hash");
         assert_ne!(hash, again, "each has a salt of its own");
+        let of_tool = hash_password(&right).expect("a hash");
+        assert_eq!(verifier.verify(FROM, Some(of_tool), &right).await, Ok(true));
         assert_eq!(verifier.verify(FROM, Some(hash.clone()), &right).await, Ok(true));
         assert_eq!(verifier.verify(FROM, Some(hash), &wrong).await, Ok(false));
-        assert_eq!(verifier.verifications(), 2);
+        assert_eq!(verifier.verifications(), 3);
         assert_eq!(verifier.verify(FROM, None, &right).await, Ok(false));
-        assert_eq!(verifier.verifications(), 3, "it is verified, too");
+        assert_eq!(verifier.verifications(), 4, "it is verified, too");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Never: reaches into the node; every check is one that a user could make.
 //! Read next: `first_start.rs`, then `real_input.rs`.
 
+mod access_file;
 mod admission;
 mod alternatives;
 mod arakoon;
