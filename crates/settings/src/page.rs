@@ -19,6 +19,9 @@ to one of these, but none, is warned of.
 A reload (`credenza reload`, or the signal HUP) reads the file again. A `live` setting then has its
 new value, a `restart` one waits for a restart, and the answer names both.
 
+A setting with `local` in the last column names files or addresses, or protects the node. It comes
+from this machine alone: no request sets it, and none ever will.
+
 A name that a setting had before is refused, with the one that it has now: as a key, as a flag and
 as a variable. `credenza settings migrate FILE` renames the keys of a file and leaves the rest as
 it is.
@@ -26,8 +29,8 @@ it is.
 Sizes are bytes, or numbers with `KiB`, `MiB`, `GiB`, `TiB`; times are milliseconds, or numbers with
 `ms`, `s`, `m`, `h`, `d` (`1h30m`); switches are `on` or `off`.
 
-| file key | flag | environment | default | what it does | another value |
-|---|---|---|---|---|---|
+| file key | flag | environment | default | what it does | another value | set by |
+|---|---|---|---|---|---|---|
 ";
 
 /// Returns the text of `docs/run/settings.md`.
@@ -36,14 +39,15 @@ pub fn page() -> String {
     for row in TABLE {
         writeln!(
             page,
-            "| `{}` | `--{} {}` | `{}` | `{}` | {} | {} |",
+            "| `{}` | `--{} {}` | `{}` | `{}` | {} | {} | {} |",
             row.name,
             row.flag(),
             row.value,
             row.variable(),
             row.default,
             row.doc,
-            row.reload()
+            row.reload(),
+            if row.is_local() { "local" } else { "" }
         )
         .expect("a String takes everything");
     }

@@ -33,6 +33,11 @@ impl SettingRow {
         if LIVE.contains(&self.name) { "live" } else { "restart" }
     }
 
+    /// Returns true if only this machine may set it, and no request (`local.rs`).
+    pub fn is_local(&self) -> bool {
+        super::LOCAL.contains(&self.name)
+    }
+
     /// Returns the environment variable.
     pub fn variable(&self) -> String {
         format!("CREDENZA_{}", self.name.to_ascii_uppercase())

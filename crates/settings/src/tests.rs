@@ -253,3 +253,32 @@ fn live_settings_are_rows_of_the_table() {
     }
     assert!(TABLE.iter().any(|row| row.reload() == "restart"));
 }
+
+#[test]
+fn settings_with_paths_or_addresses_are_local_and_none_of_them_is_live() {
+    for name in LOCAL {
+        assert!(TABLE.iter().any(|row| row.name == *name), "{name} is no setting");
+        assert!(!LIVE.contains(name), "a request may cause a reload: {name}");
+    }
+    for row in TABLE {
+        let is_place = local::PLACEHOLDERS.contains(&row.value);
+        assert!(!is_place || row.is_local(), "{} is not in LOCAL", row.name);
+        let names_place = ["_file", "_dir", "_listen", "_hosts", "tls"];
+        let is_guarded = names_place.iter().any(|part| row.name.contains(part));
+        let is_exempt = row.name == "tls_session_ms_max";
+        assert!(!is_guarded || is_exempt || row.is_local(), "{} is not in LOCAL", row.name);
+    }
+}
+
+/// Names of properties are the only keys that requests change at run time, beside log levels.
+#[test]
+fn no_property_of_a_bucket_has_the_name_of_a_local_setting() {
+    let defaults = base::Properties::default();
+    for name in LOCAL {
+        for text in ["none", "on", "/tmp/x", "127.0.0.1:1"] {
+            let change = vec![(name.to_string(), text.to_string())];
+            assert!(defaults.with(&change).is_err(), "{name}={text}");
+        }
+        assert!(defaults.texts().iter().all(|(known, _)| known != name), "{name}");
+    }
+}

@@ -79,7 +79,7 @@ impl SettingsCommand {
             let rows = effective.iter().map(|setting| {
                 let value = json!({
                     "value": setting.text, "from": origin(setting), "about": setting.row.doc,
-                    "reload": setting.row.reload()
+                    "reload": setting.row.reload(), "local": setting.row.is_local(),
                 });
                 (setting.row.name.to_string(), value)
             });
@@ -87,9 +87,12 @@ impl SettingsCommand {
         } else {
             let rows = effective.iter().map(|setting| {
                 let row = setting.row;
-                vec![row.name.into(), setting.text.clone(), origin(setting), row.doc.into()]
+                let local = if row.is_local() { "local" } else { "" };
+                let (text, from) = (setting.text.clone(), origin(setting));
+                vec![row.name.into(), text, from, local.into(), row.doc.into()]
             });
-            output::table(&["setting", "value", "from", "what it does"], rows.collect())?;
+            let head = ["setting", "value", "from", "set by", "what it does"];
+            output::table(&head, rows.collect())?;
         }
         for warning in warnings {
             eprintln!("credenza: {warning}");

@@ -31,6 +31,7 @@ mod idle;
 mod limits;
 mod limits_http;
 mod limits_many;
+mod local_settings;
 mod logging;
 mod mistakes;
 mod offline;
