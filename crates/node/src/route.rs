@@ -16,8 +16,8 @@ use base::{
 };
 use dynamo::Available;
 use metadata::Directory;
-use replication::bucket::Bucket;
 use replica_host::{GroupRef, Lifecycle, Local};
+use replication::bucket::Bucket;
 use replication::group::Group;
 use runtime::submit::{SubmitResult, Ticket};
 use runtime::{DiskSpace, Metrics};

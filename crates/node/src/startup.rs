@@ -5,9 +5,7 @@ use crate::cluster::OwnIncarnations;
 use crate::count_keeper::{self, CountKeeper};
 use crate::ring_replacement::{self, RingReplacement};
 use crate::shutdown::DropGuard;
-use crate::{
-    Node, NodeSettings, access_bootstrap, alarm_watch, cluster, dispatch, master_alarm,
-};
+use crate::{Node, NodeSettings, access_bootstrap, alarm_watch, cluster, dispatch, master_alarm};
 use base::error::shutting_down;
 use base::{Error, IncarnationId, NodeId, Reason, Result};
 use dynamo::layout::VNODES;

@@ -2,8 +2,8 @@
 
 use super::places::{Places, overloaded};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
-use base::{Error, Reason, Result};
 use base::access::{Password, PasswordHash};
+use base::{Error, Reason, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use std::net::IpAddr;
