@@ -4,6 +4,7 @@ use super::process::{NEVER, cut_short};
 use super::rot::Rot;
 use super::transport::{Outbox, outbox_peers};
 use crate::flush::{Flush, FlushStep};
+use crate::groups::Groups;
 use crate::recovery::{RepairedEntries, ReplayContext, context, replay};
 use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
 use replication::comparison::Comparisons;
@@ -87,6 +88,7 @@ impl GroupsProcess {
         });
         let retained_bytes = end.0 - expected.min().unwrap_or(end).min(end).0;
         let groups = self.replicas.iter().map(|replica| replica.group.clone()).collect();
+        let groups = Arc::new(Groups::new(groups));
         self.flush = Some(Flush::new(trees, self.log_writer.clone(), groups, None, retained_bytes));
     }
 
