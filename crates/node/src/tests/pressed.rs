@@ -9,7 +9,7 @@ use super::test_cluster::wait;
 use super::{Place, request, set};
 use crate::dropped_bucket::DroppedBucket;
 use crate::{Flow, Node, NodeSettings, SubmitResult};
-use base::{Alarm, AlarmCode, Body, BucketName, Call, DirectoryCall, GroupId, Reason};
+use base::{Alarm, AlarmCode, Body, BucketName, Call, DirectoryCall, GroupId, LogIndex, Reason};
 use std::time::Duration;
 
 /// Memory so small that few values fill it.
@@ -65,7 +65,7 @@ async fn space_reclaim_does_not_wait_for_updates_behind_a_flush() {
     let housekeeper = node.housekeeper.clone();
     let now = runtime::world::milliseconds();
     let asked = tokio::task::spawn_blocking(move || {
-        housekeeper.reclaim(bucket, &mut DroppedBucket::new(now, of), now)
+        housekeeper.reclaim(bucket, &mut DroppedBucket::new(now, of, LogIndex(0)), now)
     });
     let given = tokio::time::timeout(Duration::from_secs(10), asked).await;
     let given = given.expect("it waits for what waits for a flush").expect("no panic");
