@@ -166,6 +166,13 @@ impl ClusterDescription {
         self.members.iter().find(|member| member.node == node)
     }
 
+    /// Returns the member with this name, rather one that stays: another with the name may be
+    /// leaving.
+    pub fn member_named(&self, name: &str) -> Option<&MemberDescription> {
+        let named = self.members.iter().filter(|member| member.name == name);
+        named.min_by_key(|member| member.membership == Membership::Leaving)
+    }
+
     /// Returns the placement of this group.
     pub fn placement(&self, group: GroupId) -> Option<&Placement> {
         let index = self.groups.binary_search_by_key(&group, |placement| placement.group).ok()?;

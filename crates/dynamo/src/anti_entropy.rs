@@ -60,19 +60,10 @@ pub async fn run(available: Arc<Available>) {
     if round_ms == 0 {
         return;
     }
-    let mut copies = Vec::new();
     let counters = &available.metrics.available;
     while !stop.is_cancelled() {
         let began = world::milliseconds();
-        let now = available.schema.copies();
-        if now != copies {
-            // Trees depend on the number of copies: the rows of a bucket that changed it are in the
-            // wrong ones.
-            available.vnode_store.drop_trees();
-            copies = now;
-        }
-        let n_vals: BTreeSet<u8> = copies.iter().map(|(_, copies)| *copies).collect();
-        for (tree_id, other) in available.comparison_pairs(&n_vals) {
+        for (tree_id, other) in available.comparison_pairs(&available.schema.n_vals()) {
             progress();
             if stop.is_cancelled() {
                 return;
@@ -148,6 +139,8 @@ impl Available {
         direction: SyncDirection,
     ) -> Result<Summary> {
         let mut repaired = true;
+        // A row whose bucket has another number of copies since may be in no tree of the two.
+        let copies_epoch = self.schema.copies_epoch();
         self.ensure_tree(tree_id).await?;
         let mut exchange = Exchange::new();
         let mut event = Event::Started;
@@ -175,6 +168,7 @@ impl Available {
                     Effect::Differs { key, at } => differing.push((key, at)),
                     Effect::Done(summary) => {
                         repaired &= self.repair((other, direction), differing).await;
+                        repaired &= self.schema.copies_epoch() == copies_epoch;
                         return Ok(Summary {
                             is_complete: summary.is_complete && repaired,
                             ..summary
@@ -234,6 +228,7 @@ impl Available {
 
     /// Builds a tree, unless it is complete.
     async fn ensure_tree(self: &Arc<Available>, tree_id: TreeId) -> Result<()> {
+        self.vnode_store.reset_trees(self.schema.copies_epoch());
         if self.vnode_store.with_tree(tree_id, |_| ()).is_some() {
             return Ok(());
         }

@@ -56,7 +56,7 @@ impl VnodeStore {
 
     /// Builds a tree, unless it exists or is being built. Slow: must run on a blocking thread.
     pub(super) fn build_tree(&self, tree_id: TreeId) -> Result<()> {
-        let Some(snapshot) = self.begin_tree(tree_id)? else { return Ok(()) };
+        let Some((build, snapshot)) = self.begin_tree(tree_id)? else { return Ok(()) };
         let read = || -> Result<HashTree> {
             let mut tree = HashTree::new();
             for row in rows_in_span(&*snapshot, tree_id.0, None) {
@@ -71,7 +71,7 @@ impl VnodeStore {
         };
         match read() {
             Ok(tree) => {
-                self.state().hash_trees.finish_build(tree_id, tree);
+                self.state().hash_trees.finish_build(tree_id, build, tree);
                 Ok(())
             }
             Err(error) => {
@@ -82,8 +82,8 @@ impl VnodeStore {
     }
 
     /// Takes a snapshot, and begins a tree of the changes that it lacks: those logged and not
-    /// applied yet.
-    fn begin_tree(&self, tree_id: TreeId) -> Result<Option<Box<dyn Snapshot>>> {
+    /// applied yet. Returns the number of the build. `None`: the tree exists or is being built.
+    fn begin_tree(&self, tree_id: TreeId) -> Result<Option<(u64, Box<dyn Snapshot>)>> {
         // Under the lock of all changes: each is in the snapshot, unapplied, or comes after
         // `begin`.
         let mut guard = self.state();
@@ -98,11 +98,11 @@ impl VnodeStore {
                 unapplied.replace(hash_of(&in_snapshot), hash_of(newest));
             }
         }
-        Ok(state.hash_trees.begin(tree_id, unapplied).then_some(snapshot))
+        Ok(state.hash_trees.begin(tree_id, unapplied).map(|build| (build, snapshot)))
     }
 
-    /// Drops all trees: they were built for other numbers of copies.
-    pub(super) fn drop_trees(&self) {
-        self.state().hash_trees.clear();
+    /// Drops the trees that were begun for other numbers of copies than those of this epoch.
+    pub(super) fn reset_trees(&self, copies_epoch: u64) {
+        self.state().hash_trees.reset_for_copies(copies_epoch);
     }
 }

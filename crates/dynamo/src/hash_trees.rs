@@ -32,14 +32,18 @@ pub(super) struct HashTrees {
     trees: BTreeMap<TreeId, CachedTree>,
     /// Number of partitions of their ring. 0: there is no tree.
     partitions: u32,
+    /// Number of changes of some bucket's number of copies before they were begun.
+    copies_epoch: u64,
+    /// Number of builds that were begun.
+    builds: u64,
     /// Last use of each, as a value of `use_counter`.
     last_used: BTreeMap<TreeId, u64>,
     use_counter: u64,
 }
 
 enum CachedTree {
-    /// Changes since the snapshot.
-    Building(HashTree),
+    /// Changes since the snapshot of the build of this number.
+    Building(HashTree, u64),
     Complete(HashTree),
 }
 
@@ -75,36 +79,35 @@ impl HashTrees {
         }
     }
 
-    /// Begins a tree, with the changes that the snapshot lacks. False: it is being built or
-    /// complete already.
-    pub(super) fn begin(&mut self, tree_id: TreeId, unapplied: HashTree) -> bool {
+    /// Begins a tree, with the changes that the snapshot lacks. Returns the number of the build.
+    /// `None`: it is being built or complete already.
+    pub(super) fn begin(&mut self, tree_id: TreeId, unapplied: HashTree) -> Option<u64> {
         self.reset_for(tree_id);
         if self.trees.contains_key(&tree_id) {
-            return false;
+            return None;
         }
-        self.trees.insert(tree_id, CachedTree::Building(unapplied));
-        true
+        self.builds += 1;
+        self.trees.insert(tree_id, CachedTree::Building(unapplied, self.builds));
+        Some(self.builds)
     }
 
-    /// Ends a build. Returns false if the tree was dropped meanwhile.
-    pub(super) fn finish_build(&mut self, tree_id: TreeId, mut tree: HashTree) -> bool {
-        match self.trees.get_mut(&tree_id) {
-            Some(cached @ CachedTree::Building(_)) => {
-                if let CachedTree::Building(changes) = cached {
-                    tree.add_all(changes);
-                }
-                *cached = CachedTree::Complete(tree);
-                self.evict(tree_id, TREES_BYTES_MAX);
-                true
-            }
-            _ => false,
+    /// Ends a build. Returns false if the tree was dropped meanwhile; another build of it may have
+    /// begun since.
+    pub(super) fn finish_build(&mut self, tree_id: TreeId, build: u64, mut tree: HashTree) -> bool {
+        let Some(cached) = self.trees.get_mut(&tree_id) else { return false };
+        match cached {
+            CachedTree::Building(changes, begun) if *begun == build => tree.add_all(changes),
+            _ => return false,
         }
+        *cached = CachedTree::Complete(tree);
+        self.evict(tree_id, TREES_BYTES_MAX);
+        true
     }
 
     /// Drops the least recently used trees until the others fit; never the tree `keep`.
     fn evict(&mut self, keep: TreeId, bytes_max: usize) {
         let bytes = |cached: &CachedTree| match cached {
-            CachedTree::Building(tree) | CachedTree::Complete(tree) => tree.bytes(),
+            CachedTree::Building(tree, _) | CachedTree::Complete(tree) => tree.bytes(),
         };
         let mut all: usize = self.trees.values().map(bytes).sum();
         while all > bytes_max {
@@ -131,14 +134,22 @@ impl HashTrees {
             return;
         }
         let Some(tree_id) = tree_of_row(key, self.partitions, copies) else { return };
-        if let Some(CachedTree::Building(tree) | CachedTree::Complete(tree)) =
+        if let Some(CachedTree::Building(tree, _) | CachedTree::Complete(tree)) =
             self.trees.get_mut(&tree_id)
         {
             tree.replace(before.map(|row| hash(key, row)), after.map(|row| hash(key, row)));
         }
     }
 
-    /// Drops all trees, because a bucket's number of copies has changed.
+    /// Drops trees that were begun before a bucket's number of copies changed: its rows are in the
+    /// wrong ones. `copies_epoch`: the present number of such changes.
+    pub(super) fn reset_for_copies(&mut self, copies_epoch: u64) {
+        if std::mem::replace(&mut self.copies_epoch, copies_epoch) != copies_epoch {
+            self.clear();
+        }
+    }
+
+    /// Drops all trees.
     pub(super) fn clear(&mut self) {
         self.trees.clear();
         self.last_used.clear();
@@ -187,13 +198,13 @@ mod tests {
         let tree_id = |number| (SlotSpan { partition: base::Partition(number), partitions: 64 }, 3);
         let one = HashTree::new().bytes();
         for number in 0..4 {
-            assert!(hash_trees.begin(tree_id(number), HashTree::new()));
-            assert!(hash_trees.finish_build(tree_id(number), HashTree::new()));
+            let build = hash_trees.begin(tree_id(number), HashTree::new()).expect("it is new");
+            assert!(hash_trees.finish_build(tree_id(number), build, HashTree::new()));
         }
         for number in [2, 0, 3] {
             assert!(hash_trees.complete_tree(tree_id(number)).is_some());
         }
-        assert!(hash_trees.begin(tree_id(9), HashTree::new()));
+        assert!(hash_trees.begin(tree_id(9), HashTree::new()).is_some());
         hash_trees.evict(tree_id(3), 3 * one);
         let left: Vec<_> =
             (0..4).filter(|it| hash_trees.complete_tree(tree_id(*it)).is_some()).collect();
@@ -209,5 +220,23 @@ mod tests {
                 && hash_trees.complete_tree(tree_id(3)).is_none(),
             "another ring"
         );
+    }
+
+    #[test]
+    fn hash_trees_of_other_numbers_of_copies_are_dropped_with_their_builds() {
+        let mut hash_trees = HashTrees::default();
+        let tree_id = (SlotSpan { partition: base::Partition(1), partitions: 64 }, 3);
+        let former = hash_trees.begin(tree_id, HashTree::new()).expect("it is new");
+        hash_trees.reset_for_copies(0);
+        assert!(hash_trees.begin(tree_id, HashTree::new()).is_none(), "it is being built");
+        hash_trees.reset_for_copies(1);
+        let build = hash_trees.begin(tree_id, HashTree::new()).expect("it was dropped");
+        assert!(!hash_trees.finish_build(tree_id, former, HashTree::new()));
+        assert!(hash_trees.complete_tree(tree_id).is_none());
+        assert!(hash_trees.finish_build(tree_id, build, HashTree::new()));
+        hash_trees.reset_for_copies(1);
+        assert!(hash_trees.complete_tree(tree_id).is_some());
+        hash_trees.reset_for_copies(2);
+        assert!(hash_trees.complete_tree(tree_id).is_none());
     }
 }

@@ -289,11 +289,15 @@ impl VnodeStore {
     /// Returns the nodes for which hints may be stored. Reads the store once after a start; from
     /// then on every new hint adds its node.
     fn hinted_nodes(&self) -> Result<BTreeSet<NodeId>> {
+        let known = self.state().hinted_nodes.clone();
+        // After an error the next call reads the store again: a part of the nodes is not enough.
+        let read = || self.read_hinted_nodes().inspect_err(|_| self.state().hinted_nodes = None);
+        known.map_or_else(read, Ok)
+    }
+
+    fn read_hinted_nodes(&self) -> Result<BTreeSet<NodeId>> {
         let (snapshot, mut counts) = {
             let mut state = self.state();
-            if let Some(nodes) = &state.hinted_nodes {
-                return Ok(nodes.clone());
-            }
             let unapplied = state.unapplied.iter().filter_map(|(key, _)| read_hint_key(key));
             // Under one lock with the snapshot: each hint is in it, unapplied, or added from here
             // on.

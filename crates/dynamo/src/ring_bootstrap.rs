@@ -128,8 +128,9 @@ impl Available {
     /// Refuses the removal of a reachable member that is part of the ring or keeps rows of it.
     pub async fn refuse_removal_with_rows(self: &Arc<Available>, name: &str) -> Result<()> {
         let cluster = self.members.cluster();
-        let member = cluster.members.iter().find(|member| member.name == name);
-        let Some(node) = member.map(|member| member.node) else { return Ok(()) };
+        let Some(node) = cluster.member_named(name).map(|member| member.node) else {
+            return Ok(());
+        };
         let Some(ring) = self.schema.ring() else { return Ok(()) };
         let is_joining = ring.pending().is_some_and(|it| it.layout().nodes().contains_key(&node));
         let has_leftovers = ring.leftover_partitions(node).next().is_some();

@@ -8,11 +8,14 @@ use base::{BucketName, ClusterSecret, Consistency, Partition, Properties};
 use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 /// See the head of this file.
 pub struct SchemaCache {
     schema: RwLock<KnownSchema>,
+    /// Number of changes of some bucket's number of copies. Changed under the lock.
+    copies_epoch: AtomicU64,
 }
 
 struct KnownSchema {
@@ -36,26 +39,44 @@ impl Default for SchemaCache {
             built_in: Arc::new(Properties::available()),
             context_key: None,
         };
-        SchemaCache { schema: RwLock::new(schema) }
+        SchemaCache { schema: RwLock::new(schema), copies_epoch: AtomicU64::new(0) }
     }
+}
+
+impl KnownSchema {
+    /// Returns the properties of an available type. `None`: it is not one.
+    fn kind(&self, kind: &str) -> Option<&Arc<Properties>> {
+        let found = match self.types.get(kind) {
+            None if kind == BucketName::AVAILABLE => Some(&self.built_in),
+            found => found,
+        };
+        found.filter(|properties| properties.consistency == Consistency::Available)
+    }
+
+    fn find(&self, name: &BucketName) -> Option<&Arc<Properties>> {
+        let kind = self.kind(name.kind())?;
+        Some(self.custom.get(name).unwrap_or(kind))
+    }
+}
+
+fn n_val(properties: Option<&Arc<Properties>>) -> Option<u8> {
+    properties.map(|properties| properties.replication.n_val)
 }
 
 impl SchemaCache {
     /// Returns the properties of a bucket. `None`: it is not an available one.
     pub fn find(&self, name: &BucketName) -> Option<Arc<Properties>> {
-        let schema = self.schema.read().expect("no one panics while holding it");
-        let kind = match schema.types.get(name.kind()) {
-            Some(kind) => kind,
-            None if name.kind() == BucketName::AVAILABLE => &schema.built_in,
-            None => return None,
-        };
-        let available = kind.consistency == Consistency::Available;
-        available.then(|| schema.custom.get(name).unwrap_or(kind).clone())
+        self.schema.read().expect("no one panics while holding it").find(name).cloned()
     }
 
-    /// Returns the number of copies for each type's and each single bucket's keys, in a stable
-    /// order. The hash trees depend on it.
-    pub fn copies(&self) -> Vec<(String, u8)> {
+    /// Returns the number of changes of some bucket's number of copies: what was read before one of
+    /// them says nothing about the rows that a node keeps now.
+    pub fn copies_epoch(&self) -> u64 {
+        self.copies_epoch.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of copies for each type's and each single bucket's keys.
+    fn copies(&self) -> Vec<(String, u8)> {
         let schema = self.schema.read().expect("no one panics while holding it");
         let built_in = [(BucketName::AVAILABLE.to_string(), &schema.built_in)];
         let types = schema.types.iter().map(|(kind, properties)| (kind.clone(), properties));
@@ -129,6 +150,7 @@ impl SchemaCache {
         let mut schema = self.schema.write().expect("no one panics while holding it");
         schema.types = types;
         schema.custom = custom;
+        self.copies_epoch.fetch_add(1, Ordering::Release);
         schema.owners = ring.map(|ring| {
             let change_epochs = change_epochs(None, &ring, &[]);
             Arc::new(OwnersTable::new(ring, change_epochs))
@@ -162,19 +184,27 @@ impl SchemaCache {
     /// Sets the properties of a bucket type. `None`: removes it.
     pub fn set_type(&self, kind: &str, properties: Option<Arc<Properties>>) {
         let mut schema = self.schema.write().expect("no one panics while holding it");
+        let before = n_val(schema.kind(kind));
         match properties {
             Some(properties) => schema.types.insert(kind.into(), properties),
             None => schema.types.remove(kind),
         };
+        if n_val(schema.kind(kind)) != before {
+            self.copies_epoch.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// Sets the properties of one bucket. `None`: it has those of its type again.
     pub fn set_custom(&self, name: BucketName, properties: Option<Arc<Properties>>) {
         let mut schema = self.schema.write().expect("no one panics while holding it");
+        let before = n_val(schema.find(&name));
         match properties {
-            Some(properties) => schema.custom.insert(name, properties),
+            Some(properties) => schema.custom.insert(name.clone(), properties),
             None => schema.custom.remove(&name),
         };
+        if n_val(schema.find(&name)) != before {
+            self.copies_epoch.fetch_add(1, Ordering::Release);
+        }
     }
 }
 
@@ -196,4 +226,35 @@ fn change_epochs(before: Option<(&Ring, &[u64])>, ring: &Ring, n_vals: &[usize])
         all.and_then(|all| all.into_iter().max()).unwrap_or(ring.epoch())
     };
     SlotSpan::all(ring).map(since).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_epoch_changes_with_every_number_of_copies_and_nothing_else() {
+        let schema = SchemaCache::default();
+        let with_copies = |n_val| {
+            let mut properties = Properties::available();
+            properties.replication.n_val = n_val;
+            Some(Arc::new(properties))
+        };
+        let bucket = |name| BucketName::new("available", name).expect("a name");
+        let mut epoch = schema.copies_epoch();
+        let mut has_changed = || epoch != std::mem::replace(&mut epoch, schema.copies_epoch());
+        let default = Properties::available().replication.n_val;
+        schema.set_custom(bucket("b"), with_copies(default));
+        assert!(!has_changed(), "as its type");
+        schema.set_custom(bucket("b"), with_copies(default - 1));
+        assert!(has_changed());
+        schema.set_custom(bucket("b"), None);
+        assert!(has_changed());
+        schema.set_type("other", with_copies(2));
+        assert!(has_changed());
+        schema.set_type("other", with_copies(2));
+        assert!(!has_changed());
+        schema.set_type("other", None);
+        assert!(has_changed());
+    }
 }

@@ -275,6 +275,7 @@ impl VnodeStore {
         if let Some(nodes) = &mut state.hinted_nodes {
             nodes.insert(node);
         }
+        state.pending_hints.add(node, world::milliseconds());
         self.change(state, [(hint, Some(Bytes::new()))], false);
         Ok(())
     }

@@ -23,10 +23,11 @@ impl Directory {
         }
         match call {
             DirectoryCall::CreateBucket(changes) => {
-                self.create_bucket(name, changes, GroupId::DEFAULT)
+                self.create_bucket(name, changes, (GroupId::DEFAULT, None))
             }
             DirectoryCall::PlaceBucket { changes, place } => {
-                self.create_bucket(name, changes, self.group_for_place(*place)?)
+                let (group, has_group) = self.group_for_place(*place)?;
+                self.create_bucket(name, changes, (group, Some(has_group)))
             }
             DirectoryCall::MoveBucket { group } => self.move_bucket(name, *group),
             DirectoryCall::CancelMove => self.cancel_move(name),
@@ -86,11 +87,12 @@ impl Directory {
         }
     }
 
+    /// Plans a bucket in a group, with the step that asserts that the group exists.
     fn create_bucket(
         &self,
         name: &BucketName,
         changes: &Changes,
-        group: GroupId,
+        (group, has_group): (GroupId, Option<Update>),
     ) -> Result<CallPlan> {
         let key = bucket_key(name);
         if self.get(&key)?.is_some() {
@@ -115,6 +117,7 @@ impl Directory {
         }
         let (mut steps, id) = self.next_id()?;
         let bucket = BucketDescription { name: name.clone(), id, group, properties, moving: None };
+        steps.extend(has_group);
         steps.push(assert(&type_key(name.kind()), template));
         steps.push(assert(&key, None));
         steps.push(set(key, write_bucket(&bucket)));

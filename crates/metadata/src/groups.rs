@@ -3,7 +3,9 @@
 
 use super::draft::Draft;
 use super::members::no_such_group;
-use super::rows::{NEXT_GROUP, group_key, read_next_group, set, write_next_group};
+use super::rows::{
+    NEXT_BUCKET, NEXT_GROUP, assert, group_key, read_next_group, set, write_next_group,
+};
 use super::{CallPlan, Directory};
 use base::limits::{GROUP_VOTERS_MAX, GROUPS_MAX};
 use base::request::OnMissing;
@@ -70,6 +72,10 @@ impl Directory {
         if draft.cluster.placement(group).is_none() {
             return Err(no_such_group(group));
         }
+        // Every bucket that is created or moved takes a number; its row may be undecided. Read
+        // before the catalog, which shows the buckets of all numbers taken by then.
+        let key = Bytes::from_static(NEXT_BUCKET);
+        draft.steps.push(assert(&key, self.get(&key)?));
         if let Some(name) = self.catalog.any_bucket_of(group) {
             let text = format!(
                 "the bucket `{}` is in group {group}, or moves there: drop it, or move it to \

@@ -33,9 +33,9 @@ mod witnesses;
 use base::codec::Reader;
 use base::request::{OnMissing, SequenceMode};
 use base::{
-    Body, BucketId, BucketName, ClusterDescription, ClusterId, DirectoryCall, Entry, Error,
-    GroupId, Key, LogIndex, MemberDescription, NodeId, Page, Properties, Range, Read, Reason,
-    Reply, Result, RingCall, TokenDigest, Update, Value,
+    Body, BucketId, BucketName, ClusterDescription, ClusterId, DirectoryCall, Error, GroupId, Key,
+    LogIndex, MemberDescription, NodeId, Page, Properties, Range, Read, Reason, Reply, Result,
+    RingCall, TokenDigest, Update, Value,
 };
 use bytes::Bytes;
 use catalog::Catalog;
@@ -234,15 +234,16 @@ impl Directory {
         Err(Error::new(Reason::MetadataChanged, "the directory keeps changing: repeat"))
     }
 
-    /// Returns the dropped buckets whose space is not freed yet.
+    /// Returns the dropped buckets whose space is not freed yet, in the order of their numbers.
     pub fn dropped_buckets(&self) -> Result<Vec<(BucketId, GroupId)>> {
-        let page = self.page(&Range::prefix(Bytes::from_static(DROPPED)))?;
-        let bucket = |entry: &Entry| {
-            let id = u32::from_be_bytes(entry.key.get(2..6)?.try_into().ok()?);
-            let group = Reader::new(&entry.row.as_ref()?.value).u32("group").ok()?;
-            Some((BucketId(id), GroupId(group)))
-        };
-        Ok(page.entries.iter().filter_map(bucket).collect())
+        let mut dropped = Vec::new();
+        self.for_each_row(DROPPED, |key, value| {
+            let id = key.get(2..6).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes);
+            let group = Reader::new(value).u32("group").ok();
+            dropped.extend(id.zip(group).map(|(id, group)| (BucketId(id), GroupId(group))));
+            Ok(())
+        })?;
+        Ok(dropped)
     }
 
     /// Removes the row of a dropped bucket whose space is freed.

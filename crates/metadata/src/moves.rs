@@ -4,7 +4,7 @@
 //! a number that is not in the row any more is stale and ignored. `bucket_moves/lib.rs` describes
 //! the whole move.
 
-use super::rows::{assert, bucket_key, mark_dropped, set, write_bucket};
+use super::rows::{assert, bucket_key, group_key, mark_dropped, set, write_bucket};
 use super::{CallPlan, Directory};
 use base::{
     Body, BucketDescription, BucketId, BucketName, BucketPlace, Error, GroupId, MoveDestination,
@@ -12,22 +12,26 @@ use base::{
 };
 
 impl Directory {
-    /// Returns the group in which a bucket is created.
-    pub(super) fn group_for_place(&self, place: BucketPlace) -> Result<GroupId> {
-        match place {
-            BucketPlace::Group(group) => self.check_data_group(group).map(|()| group),
-            BucketPlace::Replicas(voters) => self.group_of_voters(voters),
-        }
+    /// Returns the group in which a bucket is created, and the step that asserts that it exists.
+    pub(super) fn group_for_place(&self, place: BucketPlace) -> Result<(GroupId, Update)> {
+        let group = match place {
+            BucketPlace::Group(group) => group,
+            BucketPlace::Replicas(voters) => self.group_of_voters(voters)?,
+        };
+        Ok((group, self.assert_data_group(group)?))
     }
 
-    /// Checks that a bucket can be placed in this group.
-    fn check_data_group(&self, group: GroupId) -> Result<()> {
+    /// Returns the step that asserts that a bucket can be placed in this group: its removal may be
+    /// undecided.
+    fn assert_data_group(&self, group: GroupId) -> Result<Update> {
         if group == GroupId::DIRECTORY {
             let text = "group 0 is the directory, and holds no buckets: name another group";
             return Err(Error::new(Reason::NotSupported, text));
         }
-        if self.describe_cluster()?.groups.iter().any(|known| known.group == group) {
-            return Ok(());
+        let key = group_key(group);
+        let row = self.get(&key)?;
+        if row.is_some() {
+            return Ok(assert(&key, row));
         }
         let text = format!("no group {group}: `credenza group status` lists them");
         Err(Error::new(Reason::NotFound, text))
@@ -68,8 +72,9 @@ impl Directory {
             None if bucket.group == group => return Ok(CallPlan::Answer(Body::Done)),
             None => {}
         }
-        self.check_data_group(group)?;
+        let has_group = self.assert_data_group(group)?;
         let (mut steps, id) = self.next_id()?;
+        steps.push(has_group);
         let moving = Some(MoveDestination { group, id });
         steps.extend(replace_bucket_row(name, value, &BucketDescription { moving, ..bucket }));
         Ok(CallPlan::Change(steps))

@@ -33,13 +33,9 @@ impl RingNames<'_> {
         })
     }
 
-    fn member(&self, name: &str) -> Option<&MemberDescription> {
-        self.cluster.members.iter().find(|member| member.name == name)
-    }
-
     /// Returns a node of the ring, member or not, by its name.
     fn node(&self, name: &str) -> Result<NodeId> {
-        if let Some(member) = self.member(name) {
+        if let Some(member) = self.cluster.member_named(name) {
             return Ok(member.node);
         }
         let id = u64::from_str_radix(name, 16).ok().filter(|_| name.len() == 16).map(NodeId);
@@ -116,4 +112,35 @@ pub(super) fn transfers(ring: &Ring, n_vals: &[usize]) -> RingTransfers {
     let remaining =
         ring.pending().map_or(0, |pending| ring.partitions() as usize - pending.arrived());
     RingTransfers { epoch: ring.epoch(), left: remaining as u64, nodes: all }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ring_change_of_a_replaced_name_is_of_the_member_that_stays() {
+        let member = |(node, membership)| MemberDescription {
+            node: NodeId(node),
+            name: "n1".into(),
+            peer: String::new(),
+            client: String::new(),
+            incarnation: 0,
+            membership,
+        };
+        let ring = Ring::initial(NodeId(1), Rack(String::new()), 8, 3);
+        let resolve = |members: &[(u64, Membership)]| {
+            let members = members.iter().copied().map(member).collect();
+            let cluster = ClusterDescription { members, ..ClusterDescription::default() };
+            let names = RingNames { cluster: &cluster, ring: &ring };
+            match names.resolve(&RingChange::Leave { node: "n1".into() }) {
+                Ok(RingChangeRequest::Leave { node }) => Some(node.0),
+                _ => None,
+            }
+        };
+        assert_eq!(resolve(&[(1, Membership::Leaving), (2, Membership::Member)]), Some(2));
+        assert_eq!(resolve(&[(1, Membership::Member), (2, Membership::Leaving)]), Some(1));
+        assert_eq!(resolve(&[(1, Membership::Leaving)]), Some(1));
+        assert_eq!(resolve(&[]), None);
+    }
 }

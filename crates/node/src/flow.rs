@@ -2,7 +2,7 @@
 
 use base::access::Verbs;
 use base::rights::Rights;
-use base::{BucketName, Principal};
+use base::{BucketName, GroupId, LogIndex, Principal};
 use replica_host::{Groups, Local};
 use replication::bucket::Bucket;
 use replication::group::Group;
@@ -15,6 +15,9 @@ use usage::{ConnectionPlace, Metering, UserMeter};
 pub struct Flow {
     /// The last ticket given out on this connection that is not known to be decided.
     pub last: Option<Ticket>,
+    /// Such tickets of other groups, the last of each: indexes of different groups can't be
+    /// compared.
+    others: Vec<Ticket>,
     /// Ways of requests that another node must answer.
     pub elsewhere: Elsewhere,
     /// Principal of its requests.
@@ -101,7 +104,37 @@ impl Flow {
     pub(crate) fn metered(caller: Caller, metering: Metering) -> Flow {
         let Caller { principal, elsewhere } = caller;
         let (last, cached, rights, place) = (None, None, None, None);
-        Flow { last, elsewhere, principal, cached, rights, metering, place }
+        Flow { last, others: Vec::new(), elsewhere, principal, cached, rights, metering, place }
+    }
+
+    /// Notes a ticket that was given out.
+    #[inline]
+    pub(crate) fn note(&mut self, ticket: Ticket) {
+        if let Some(last) = self.last.replace(ticket).filter(|last| last.group != ticket.group) {
+            self.others.retain(|other| ![last.group, ticket.group].contains(&other.group));
+            self.others.push(last);
+        }
+    }
+
+    /// Returns the last ticket of a group that is not applied up to here.
+    #[inline]
+    pub(crate) fn pending_in(&self, group: GroupId, applied: LogIndex) -> Option<Ticket> {
+        let mut all = self.last.iter().chain(&self.others);
+        all.find(|ticket| ticket.group == group && ticket.index > applied).copied()
+    }
+
+    /// Returns the tickets of all groups.
+    pub(crate) fn tickets(&self) -> Vec<Ticket> {
+        self.others.iter().chain(&self.last).copied().collect()
+    }
+
+    /// Forgets the ticket of a group, which is applied.
+    #[inline]
+    pub(crate) fn settle(&mut self, group: GroupId) {
+        self.last.take_if(|last| last.group == group);
+        if !self.others.is_empty() {
+            self.others.retain(|other| other.group != group);
+        }
     }
 
     /// Returns true if its requests come from a client of this node: those of other nodes entered
@@ -154,5 +187,37 @@ impl Flow {
             groups: Arc::downgrade(groups),
             changes,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flow_remembers_the_last_ticket_of_each_group() {
+        let mut flow = Flow::of(Principal::Node);
+        let ticket =
+            |group, index| Ticket { group: GroupId(group), index: LogIndex(index), epoch: 1 };
+        let pending = |flow: &Flow, group, applied| {
+            flow.pending_in(GroupId(group), LogIndex(applied)).map(|ticket| ticket.index.0)
+        };
+        for (group, index) in [(1, 5), (2, 900), (1, 6), (3, 1), (2, 901)] {
+            flow.note(ticket(group, index));
+        }
+        assert_eq!(flow.last, Some(ticket(2, 901)));
+        assert_eq!(
+            [1, 2, 3, 4].map(|group| pending(&flow, group, 0)),
+            [Some(6), Some(901), Some(1), None]
+        );
+        assert_eq!((pending(&flow, 1, 6), pending(&flow, 2, 900)), (None, Some(901)));
+        flow.settle(GroupId(1));
+        assert_eq!([1, 2, 3].map(|group| pending(&flow, group, 0)), [None, Some(901), Some(1)]);
+        flow.settle(GroupId(2));
+        assert_eq!((flow.last, pending(&flow, 3, 0)), (None, Some(1)));
+        flow.note(ticket(3, 2));
+        assert_eq!((pending(&flow, 3, 1), flow.others.len()), (Some(2), 1));
+        flow.note(ticket(2, 902));
+        assert_eq!((pending(&flow, 3, 1), flow.others.len()), (Some(2), 1));
     }
 }

@@ -95,7 +95,7 @@ impl Router {
         group: &Group,
         read: &Read,
     ) -> Result<SubmitResult> {
-        let previous = flow.last.filter(|ticket| ticket.index > group.applied.index());
+        let previous = flow.pending_in(group.id, group.applied.index());
         if previous.is_some() {
             // This connection's own updates are undecided: the read sees them and waits with them.
             // A long read waits for them first.
@@ -104,7 +104,7 @@ impl Router {
                 None => self.read_later(flow, previous, name, read),
             });
         }
-        flow.last = None;
+        flow.settle(group.id);
         // Checked before and after: a lease that ended during the read proves nothing about the
         // rows.
         if group.leadership.can_read()

@@ -311,7 +311,7 @@ fn session(flow: &mut Flow, local: &Local, call: SessionCall) -> Result<SubmitRe
     };
     let index = ticket.map_or_else(|| group.applied.visible_index(), |ticket| ticket.index);
     let reply = Reply::new(index, body);
-    flow.last = ticket.or(flow.last);
+    ticket.into_iter().for_each(|ticket| flow.note(ticket));
     Ok(match ticket {
         Some(ticket) => SubmitResult::Pending(ticket, Ok(reply)),
         None => SubmitResult::Ready(Ok(reply)),

@@ -92,11 +92,11 @@ impl Router {
         let local = self.run_target(flow, name, Verb::Read)?;
         let Local { bucket, group } = &local;
         // A read behind undecided updates of its connection is evaluated like an update.
-        let is_settled = flow.last.is_none_or(|ticket| ticket.index <= group.applied.index());
+        let is_settled = flow.pending_in(group.id, group.applied.index()).is_none();
         if !is_settled || !group.leadership.can_read() || group.check_seal(bucket).is_err() {
             return None;
         }
-        flow.last = None;
+        flow.settle(group.id);
         Some(GetRun { router: self, local })
     }
 
@@ -155,7 +155,7 @@ impl SetRun {
     ) -> usize {
         let Local { bucket, group } = &self.local;
         let submitted = group.submit_sets(bucket, sets, &mut |ticket| {
-            flow.last = Some(ticket);
+            flow.note(ticket);
             accepted(ticket);
         });
         // The first one alone gets the error, or goes to where the bucket is now.

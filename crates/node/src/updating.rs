@@ -16,7 +16,7 @@ use replication::group::Group;
 use replication::read::confirm_master;
 use replication::submit::{Stamp, Submission};
 use runtime::metrics::Metrics;
-use runtime::submit::{SubmitResult, Ticket};
+use runtime::submit::SubmitResult;
 use std::sync::Arc;
 
 /// Maximum number of look-ups of a bucket that is being altered.
@@ -151,11 +151,13 @@ impl Router {
         update: &Update,
         weight: Weight,
     ) -> SubmitResult {
-        let (router, caller, previous) = (self.clone(), flow.caller(), flow.last);
+        let (router, caller, previous) = (self.clone(), flow.caller(), flow.tickets());
         let (bucket, update) = (name.clone(), Arc::new(update.clone()));
         Metrics::count(&self.metrics.reads);
         SubmitResult::Later(Box::pin(async move {
-            let _ = router.wait_applied(previous).await;
+            for ticket in previous {
+                let _ = router.wait_applied(Some(ticket)).await;
+            }
             let permit =
                 router.answers.reserve(steps_answer_bytes_max(weight.may_return_values)).await?;
             let reply = router.read_steps_blocking(&bucket, &update).await;
@@ -196,11 +198,11 @@ fn read_steps(
     bucket: &Bucket,
     update: &Update,
 ) -> Result<Option<Result<Reply>>> {
-    let is_pending = |ticket: &Ticket| ticket.index > group.applied.index();
-    if flow.last.as_ref().is_some_and(is_pending) || !group.leadership.can_read() {
+    let previous = flow.pending_in(group.id, group.applied.index());
+    if previous.is_some() || !group.leadership.can_read() {
         return Ok(None);
     }
-    flow.last = None;
+    flow.settle(group.id);
     let (index, outcome) = group.read_steps(bucket, update);
     if !group.leadership.can_read() {
         return Ok(None);
@@ -234,7 +236,7 @@ pub(crate) fn pending(flow: &mut Flow, (ticket, stamp, outcome): Submission) -> 
     let reply = answer(stamp, outcome);
     match ticket {
         Some(ticket) => {
-            flow.last = Some(ticket);
+            flow.note(ticket);
             SubmitResult::Pending(ticket, reply)
         }
         None => SubmitResult::Ready(reply),

@@ -1,7 +1,8 @@
 //! Dropped buckets, until their space is back: whether anything of one may still be applied here.
 //!
 //! Promises: space is given back only once every value is applied that may hold an update of the
-//! bucket; a member that lags waits until it has come so far.
+//! bucket; a member that lags waits until it has come so far. The directory remembers the drop until
+//! every member had time to see it: one that was down would keep the rows for good.
 //! Never: waits, or gives space back itself.
 
 use base::{GroupId, LogIndex};
@@ -10,6 +11,8 @@ use replication::maintenance::ApplyProgress;
 /// Time after which a node that is not master of the group may free a dropped bucket's space, in
 /// milliseconds.
 const RECLAIM_MS: u64 = 5_000;
+/// Time for which the directory remembers a drop that every member knows, in milliseconds.
+const FORGET_MS: u64 = 30_000;
 
 /// State of a dropped bucket. Kept until its space is freed here, even if the directory has removed
 /// the bucket's row.
@@ -18,6 +21,10 @@ pub struct DroppedBucket {
     pub group: GroupId,
     /// Time at which the drop was seen, in milliseconds.
     pub seen_ms: u64,
+    /// Index of the directory's log at or behind the drop.
+    seen_index: LogIndex,
+    /// Time since which every member is known to have the drop in its log, in milliseconds.
+    known_ms: Option<u64>,
     /// Leadership epoch and index of the last entry that may hold an update of the bucket, at this
     /// master.
     last: Option<(u64, LogIndex)>,
@@ -28,9 +35,32 @@ pub struct DroppedBucket {
 }
 
 impl DroppedBucket {
-    /// Returns the state of a bucket whose drop was seen now.
-    pub fn new(now: u64, group: GroupId) -> DroppedBucket {
-        DroppedBucket { group, seen_ms: now, last: None, last_decided: None, is_freed: false }
+    /// `seen_index`: index of the directory's log at or behind the drop.
+    pub fn new(now: u64, group: GroupId, seen_index: LogIndex) -> DroppedBucket {
+        DroppedBucket {
+            group,
+            seen_ms: now,
+            seen_index,
+            known_ms: None,
+            last: None,
+            last_decided: None,
+            is_freed: false,
+        }
+    }
+
+    /// Returns true if the directory may forget the drop. `saved`: index up to which each member
+    /// has the directory's log. Without `awaits_members` only time counts.
+    pub fn may_be_forgotten(
+        &mut self,
+        saved: impl IntoIterator<Item = Option<LogIndex>>,
+        awaits_members: bool,
+        now: u64,
+    ) -> bool {
+        if saved.into_iter().all(|saved| saved >= Some(self.seen_index)) {
+            self.known_ms.get_or_insert(now);
+        }
+        let since = if awaits_members { self.known_ms } else { Some(self.seen_ms) };
+        since.is_some_and(|since| now.saturating_sub(since) >= FORGET_MS)
     }
 
     /// Returns true if every entry that may hold an update of the bucket is applied here.
@@ -71,7 +101,7 @@ mod tests {
 
     #[test]
     fn follower_reclaims_dropped_bucket_after_applying_decided_index() {
-        let mut bucket = DroppedBucket::new(1_000, GroupId(1));
+        let mut bucket = DroppedBucket::new(1_000, GroupId(1), LogIndex(7));
         assert!(
             !is_applied(&mut bucket, 900, Some(900), 999 + RECLAIM_MS),
             "the pause comes first"
@@ -91,7 +121,7 @@ mod tests {
 
     #[test]
     fn master_reclaims_dropped_bucket_after_applying_its_proposals() {
-        let mut bucket = DroppedBucket::new(1_000, GroupId(1));
+        let mut bucket = DroppedBucket::new(1_000, GroupId(1), LogIndex(7));
         let mut is_applied = |epoch, applied, accepted| {
             let last_accepted = Some((epoch, LogIndex(accepted)));
             bucket.is_applied(
@@ -103,5 +133,24 @@ mod tests {
         assert!(!is_applied(1, 6, 90), "what is taken later is of other buckets");
         assert!(!is_applied(2, 7, 8), "another term: what was taken before may be gone");
         assert!(is_applied(2, 8, 90));
+    }
+
+    /// A member that is down when a bucket is dropped finds the drop when it comes back.
+    #[test]
+    fn drop_is_remembered_until_every_member_had_time_to_see_it() {
+        let mut bucket = DroppedBucket::new(1_000, GroupId(1), LogIndex(7));
+        let mut may_be_forgotten = |saved: &[u64], now| {
+            bucket.may_be_forgotten(saved.iter().map(|at| Some(LogIndex(*at))), true, now)
+        };
+        assert!(!may_be_forgotten(&[9, 6], 1_000 + FORGET_MS));
+        assert!(!may_be_forgotten(&[90, 6], 1_000 + 100 * FORGET_MS), "it is down");
+        let now = 1_000 + 200 * FORGET_MS;
+        assert!(!may_be_forgotten(&[99, 7], now), "it is back");
+        assert!(!may_be_forgotten(&[99, 80], now + FORGET_MS - 1));
+        assert!(may_be_forgotten(&[99, 80], now + FORGET_MS));
+        let mut bucket = DroppedBucket::new(1_000, GroupId(1), LogIndex(7));
+        assert!(!bucket.may_be_forgotten([None], true, 1_000 + FORGET_MS));
+        assert!(!bucket.may_be_forgotten([None], false, 999 + FORGET_MS));
+        assert!(bucket.may_be_forgotten([None], false, 1_000 + FORGET_MS), "there are too many");
     }
 }

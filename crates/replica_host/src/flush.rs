@@ -80,13 +80,12 @@ impl StoreFlusher {
     /// position that is still needed.
     pub fn flush_and_collapse(&self) -> Result<()> {
         let _guard = self.exclude();
-        let groups = self.groups.all();
         // Collapsed entries can only be sent to members as a snapshot, which costs far more.
-        let has_followers = groups.iter().any(|group| !group.is_sole_member());
+        let has_followers = self.groups.all().iter().any(|group| !group.is_sole_member());
         let retained_bytes = if has_followers { self.log_bytes_max / RETAINED_FRACTION } else { 0 };
         let (trees, log_writer) = (self.trees.clone(), self.log_writer.clone());
-        let mut round =
-            Flush::new(trees, log_writer, groups, Some(self.vnode_store.clone()), retained_bytes);
+        let (groups, vnode_store) = (self.groups.clone(), Some(self.vnode_store.clone()));
+        let mut round = Flush::new(trees, log_writer, groups, vnode_store, retained_bytes);
         loop {
             match round.step()? {
                 FlushStep::Progressed => {}
@@ -139,6 +138,8 @@ enum FlushPhase {
 pub struct Flush {
     trees: Arc<dyn Trees>,
     log_writer: Arc<LogWriterHandle>,
+    all_groups: Arc<Groups>,
+    /// Groups that were asked how far back they need the log.
     groups: Vec<Arc<Group>>,
     /// `None`: there are no vnodes.
     vnode_store: Option<Arc<VnodeStore>>,
@@ -159,14 +160,15 @@ impl Flush {
     pub fn new(
         trees: Arc<dyn Trees>,
         log_writer: Arc<LogWriterHandle>,
-        groups: Vec<Arc<Group>>,
+        all_groups: Arc<Groups>,
         vnode_store: Option<Arc<VnodeStore>>,
         retained_bytes: u64,
     ) -> Flush {
         Flush {
             trees,
             log_writer,
-            groups,
+            all_groups,
+            groups: Vec::new(),
             vnode_store,
             retained_bytes,
             phase: FlushPhase::FlushEarlier,
@@ -234,6 +236,8 @@ impl Flush {
     /// written later is retained.
     fn record_positions(&mut self) {
         self.end = self.log_writer.end();
+        // After the end is read: a group that begins later has no record before it.
+        self.groups = self.all_groups.all();
         self.keep_from = Position(self.end.0.saturating_sub(self.retained_bytes));
         let groups = self.groups.iter().filter_map(|group| group.log_needed_from());
         let vnode_store =

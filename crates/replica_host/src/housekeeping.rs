@@ -32,8 +32,8 @@ const HEAD_PAUSE_MS: u64 = 1_000;
 const HEAD_REQUESTS_MAX: usize = 64;
 /// The log is collapsed when it reaches its limit divided by this, so that replay stays short.
 const COLLAPSE_FRACTION: u64 = 4;
-/// Time after which a directory with several members removes a dropped bucket's row.
-const FORGET_MS: u64 = 30_000;
+/// Number of dropped buckets that the directory remembers for members that are down.
+const REMEMBERED_MAX: usize = 10_000;
 
 /// Progress of the requests to record the log's head.
 #[derive(Default)]
@@ -212,9 +212,10 @@ impl Housekeeper {
         }
         let mut is_postponed = false;
         let dropped = self.directory.dropped_buckets()?;
-        let now = world::milliseconds();
+        let (now, seen_index) =
+            (world::milliseconds(), self.directory.group.applied.visible_index());
         for (bucket, group) in &dropped {
-            reclaimed.entry(*bucket).or_insert(DroppedBucket::new(now, *group));
+            reclaimed.entry(*bucket).or_insert(DroppedBucket::new(now, *group, seen_index));
         }
         for (bucket, state) in reclaimed.iter_mut().filter(|(_, state)| !state.is_freed) {
             if self.reclaim(*bucket, state, now)? {
@@ -223,14 +224,15 @@ impl Housekeeper {
             }
             is_postponed |= !state.is_freed;
         }
-        let is_dropped = |bucket: &BucketId| dropped.iter().any(|(dropped, _)| dropped == bucket);
+        let is_dropped =
+            |bucket: &BucketId| dropped.binary_search_by_key(bucket, |(id, _)| *id).is_ok();
         // Kept until its space is free here, even if the directory has removed its row.
         reclaimed.retain(|bucket, state| !state.is_freed || is_dropped(bucket));
+        let awaits_members = dropped.len() <= REMEMBERED_MAX;
         for (bucket, _) in dropped {
-            let seen_ms =
-                reclaimed.get(&bucket).filter(|state| state.is_freed).map(|state| state.seen_ms);
-            let Some(seen_ms) = seen_ms else { continue };
-            is_postponed |= !self.forget_bucket(bucket, now.saturating_sub(seen_ms))?;
+            let freed = reclaimed.get_mut(&bucket).filter(|state| state.is_freed);
+            let Some(state) = freed else { continue };
+            is_postponed |= !self.forget_bucket(bucket, state, awaits_members, now)?;
         }
         // Postponed work becomes due by time, which no new entry signals.
         if !is_postponed {
@@ -241,13 +243,22 @@ impl Housekeeper {
 
     /// Removes the directory's row of a bucket whose space is freed, once the other members had
     /// time to free theirs. Returns false if that is to be retried.
-    fn forget_bucket(&self, bucket: BucketId, elapsed_ms: u64) -> Result<bool> {
+    fn forget_bucket(
+        &self,
+        bucket: BucketId,
+        state: &mut DroppedBucket,
+        awaits_members: bool,
+        now: u64,
+    ) -> Result<bool> {
         let directory = &self.directory.group;
         if !directory.leadership.is_master() {
             return Ok(false);
         }
-        if !directory.is_sole_member() && elapsed_ms < FORGET_MS {
-            return Ok(false);
+        if !directory.is_sole_member() {
+            let saved = directory.progress().into_iter().map(|member| member.saved);
+            if !state.may_be_forgotten(saved, awaits_members, now) {
+                return Ok(false);
+            }
         }
         self.directory.remove_dropped_row(bucket).map(|()| true)
     }

@@ -41,8 +41,7 @@ impl PeerLinks {
 
     /// Returns the member of this name.
     pub fn node_of(&self, name: &str) -> Option<NodeId> {
-        let cluster = self.members.cluster();
-        cluster.members.iter().find(|member| member.name == name).map(|member| member.node)
+        self.members.cluster().member_named(name).map(|member| member.node)
     }
 
     /// Returns `NotMaster` with the name of the group's master, which clients parse.

@@ -264,7 +264,8 @@ impl Group {
         }
         let (is_first, _) = state.queue.begin(&state.replica);
         let mut overlay = state.queue.overlay(&*self.shared.trees);
-        let checked = state.master.sweep.run(&mut overlay, now)?;
+        let (checked, sessions) = state.master.sweep.run(&mut overlay, now)?;
+        state.master.sessions = state.master.sessions.saturating_sub(sessions);
         if checked > 0 {
             self.shared.metrics.expired.fetch_add(checked as u64, Ordering::Relaxed);
             self.add_update(state, is_first, false);

@@ -183,6 +183,17 @@ impl Entries {
         self.positions.on_snapshot(index);
     }
 
+    /// Returns the position from which an entry can be read back, and the last index that can be
+    /// read on from there. `None`: the log does not hold it, or not yet as it was accepted.
+    pub(super) fn log_range(&self, index: LogIndex) -> Option<(Position, LogIndex)> {
+        // Until an adoption is written, the positions are those of the log that it replaces: the
+        // first record of an index may be an entry that was void before.
+        let kept = self.in_flight.kept_by_adoptions().unwrap_or(self.positions.last);
+        let last = kept.min(self.positions.last);
+        let position = self.positions.find(index).filter(|_| index <= last)?;
+        Some((position, self.positions.end(index).min(last)))
+    }
+
     /// Returns the start of the log at its last collapse.
     pub(super) fn log_start(&self) -> Position {
         self.log_start

@@ -56,12 +56,12 @@ impl ExpirySweep {
         Some(Duration::from_millis(at.saturating_sub(now)))
     }
 
-    /// Removes the rows that have expired by `now`, by effects in the open entry. Returns the
-    /// number of hints that it checked.
-    pub(super) fn run(&mut self, overlay: &mut Overlay, now: u64) -> Result<usize> {
+    /// Removes the rows and sessions that have expired by `now`, by effects in the open entry.
+    /// Returns the number of hints that it checked, and of sessions that it removed.
+    pub(super) fn run(&mut self, overlay: &mut Overlay, now: u64) -> Result<(usize, u64)> {
         let position = std::mem::take(&mut self.position);
         let ahead = self.look_ahead_ms.max(LOOK_AHEAD_MS_MIN);
-        let SweepResult { checked, position, next } =
+        let SweepResult { checked, sessions, position, next } =
             expire_due(overlay, position, EXPIRED_PER_VALUE, ahead)?;
         self.position = position;
         self.next = match next {
@@ -71,13 +71,51 @@ impl ExpirySweep {
         // A group in which nothing expires is swept less and less often.
         let is_idle = checked == 0 && next.is_none();
         self.look_ahead_ms = if is_idle { (ahead * 2).min(LOOK_AHEAD_MS_MAX) } else { 0 };
-        Ok(checked)
+        Ok((checked, sessions))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
+    use crate::counts::BucketCounts;
+    use crate::layout::StoredSession;
+    use crate::overlay::StoreSource;
+    use crate::pending_entry::{EntryBuffers, PendingEntry};
+    use base::limits::SESSION_TTL_MS;
+    use base::{GroupId, LogIndex, SessionId};
+    use std::collections::VecDeque;
+    use store::MemoryTrees;
+
+    /// The master counts open sessions: one that expires makes room for another.
+    #[test]
+    fn sweep_reports_the_sessions_that_it_removes() {
+        let (trees, pending) = (MemoryTrees::new(1 << 20), VecDeque::new());
+        let mut open = PendingEntry::new(LogIndex(1), 5, 1, 0, EntryBuffers::default());
+        let mut overlay = Overlay {
+            group: GroupId(1),
+            store: StoreSource::Live(&trees),
+            pending: &pending,
+            open: &mut open,
+            budget: Budget::unbounded(),
+            saw_expired: false,
+            counts: &mut BucketCounts::default(),
+            scratch: &mut Vec::new(),
+        };
+        for (session, used) in [(1, 5), (2, 5), (3, 7)] {
+            let stored = StoredSession { used, highest: 0, bucket: None };
+            overlay.put_session(SessionId(session), stored);
+            // The third was used after its hint was added.
+            overlay.put_session_expiry(SessionId(session), 5 + SESSION_TTL_MS);
+        }
+        let mut sweep = ExpirySweep::default();
+        assert_eq!(sweep.run(&mut overlay, 5), Ok((0, 0)));
+        overlay.open.time = 5 + SESSION_TTL_MS;
+        assert_eq!(sweep.run(&mut overlay, 5 + SESSION_TTL_MS), Ok((3, 2)));
+        overlay.open.time = 7 + SESSION_TTL_MS;
+        assert_eq!(sweep.run(&mut overlay, 7 + SESSION_TTL_MS), Ok((1, 1)));
+    }
 
     #[test]
     fn expiry_sweep_is_due_at_the_soonest_known_expiry() {

@@ -7,6 +7,7 @@
 //! Promises: [`InFlight::oldest`] is never behind the start of a record that was handed over and
 //! not processed; memory is one item per turn with records in flight.
 
+use base::LogIndex;
 use runtime::log_writer::{Append, AppendCompletion};
 use runtime::mutants::Mutant;
 use std::collections::VecDeque;
@@ -17,8 +18,8 @@ use store::{Position, RecordKind};
 pub struct InFlight {
     /// Turns with records in flight, oldest first: the log writer completes records in order.
     turns: VecDeque<Turn>,
-    /// Number of adoption records in flight.
-    adoptions: usize,
+    /// Index up to which each adoption in flight keeps the log, oldest first.
+    adoptions: VecDeque<LogIndex>,
 }
 
 /// Records of one turn.
@@ -35,7 +36,9 @@ impl InFlight {
     pub fn record_appends(&mut self, end: Position, appends: &[Append]) {
         if !appends.is_empty() {
             self.turns.push_back(Turn { start_min: end, records: appends.len() });
-            self.adoptions += appends.iter().filter(|job| job.kind == RecordKind::Truncate).count();
+            let adoptions = appends.iter().filter(|job| job.kind == RecordKind::Truncate);
+            let kept = |job: &Append| LogIndex(job.index.0.saturating_sub(job.decided.0));
+            self.adoptions.extend(adoptions.map(kept));
         }
     }
 
@@ -46,7 +49,9 @@ impl InFlight {
         if turn.records == 0 {
             self.turns.pop_front();
         }
-        self.adoptions -= usize::from(record.kind == RecordKind::Truncate);
+        if record.kind == RecordKind::Truncate {
+            self.adoptions.pop_front();
+        }
     }
 
     /// Returns the lowest position at which the oldest record may start. `None`: nothing is in
@@ -59,7 +64,13 @@ impl InFlight {
     /// Returns true if an adoption is in flight. Its record stands behind the staged entries that
     /// it accepts, and a replay that finds the record without the entries refuses the log.
     pub fn has_adoption(&self) -> bool {
-        self.adoptions > 0 && !Mutant::TruncateUnprocessedRecords.is_active()
+        !self.adoptions.is_empty() && !Mutant::TruncateUnprocessedRecords.is_active()
+    }
+
+    /// Returns the index up to which all adoptions in flight keep the log. `None`: none is in
+    /// flight.
+    pub fn kept_by_adoptions(&self) -> Option<LogIndex> {
+        self.adoptions.iter().min().copied()
     }
 }
 
@@ -103,7 +114,9 @@ mod tests {
         assert!(flight.has_adoption());
         flight.mark_processed(&appends[0].completion(Position(10)));
         assert!(flight.has_adoption());
+        assert_eq!(flight.kept_by_adoptions(), Some(LogIndex(0)));
         flight.mark_processed(&appends[1].completion(Position(20)));
         assert!(!flight.has_adoption());
+        assert_eq!(flight.kept_by_adoptions(), None);
     }
 }

@@ -13,11 +13,13 @@ use runtime::mutants::Mutant;
 use runtime::submit::Ticket;
 
 impl Group {
-    /// Refuses the answer to a read of a sealed bucket. Called *after* the rows were read.
+    /// Refuses the answer to a read of a sealed bucket, or of one that was changed since it was
+    /// looked up: a bucket that was moved, cleared or dropped loses its rows one by one, and the
+    /// seal with the last of them. Called *after* the rows were read.
     #[inline]
     pub fn check_seal(&self, bucket: &Bucket) -> Result<()> {
         let is_sealed = self.seals.is_sealed(bucket.id) && !Mutant::ReadSealedBuckets.is_active();
-        if is_sealed { Err(bucket_moved_error()) } else { Ok(()) }
+        if is_sealed || bucket.is_retired() { Err(bucket_moved_error()) } else { Ok(()) }
     }
 
     /// Returns the seal of a bucket, if it is applied here.

@@ -168,10 +168,9 @@ impl Group {
         }
         let (position, last) = {
             let state = self.state();
-            let positions = &state.entries.positions;
-            let Some(position) = positions.find(after.next()) else { return Ok(Some(Vec::new())) };
+            let found = state.entries.log_range(after.next());
             // Behind the end of the run, the first record of an index may be a replaced entry.
-            let end = positions.end(after.next());
+            let Some((position, end)) = found else { return Ok(Some(Vec::new())) };
             (position, if Mutant::ReadPastRunEnd.is_active() { last } else { last.min(end) })
         };
         let (mut entries, mut bytes, mut next) = (Vec::new(), 0, after.next());

@@ -130,6 +130,7 @@ pub fn evaluate_once(
             ),
         ));
     }
+    let savepoint = overlay.savepoint();
     let result = evaluate(overlay, bucket, update);
     let is_final = match &result {
         Ok(_) => true,
@@ -142,7 +143,8 @@ pub fn evaluate_once(
         overlay.put_session(session, StoredSession { used, highest, ..stored });
         let encoded = outcome::write(overlay.open.index, &result, Some(digest));
         overlay.put_outcome(session, number, &encoded);
-        overlay.slide_window(session, before, highest)?;
+        // An attempt that fails leaves no effect in the entry, which other updates share.
+        overlay.slide_window(session, before, highest).inspect_err(|_| overlay.undo(savepoint))?;
     }
     Ok(RetryResult::Evaluated(result))
 }
@@ -175,5 +177,64 @@ impl Group {
             self.add_update(state, is_first, true);
         }
         Ok(state.queue.ticket(&self.applied))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+    use crate::counts::BucketCounts;
+    use crate::overlay::StoreSource;
+    use crate::pending_entry::{EntryBuffers, PendingEntry};
+    use base::request::Expiry;
+    use base::{BucketId, GroupId, Key, Properties, Value};
+    use bytes::Bytes;
+    use std::collections::VecDeque;
+    use std::ops::Bound;
+    use store::{Snapshot, StoreError, TreeRow};
+
+    type Rows<'a> = Box<dyn Iterator<Item = std::result::Result<TreeRow, StoreError>> + Send + 'a>;
+
+    /// Empty store of which no range can be read.
+    struct UnreadableRanges;
+
+    impl Snapshot for UnreadableRanges {
+        fn get(&self, _: &[u8]) -> std::result::Result<Option<Bytes>, StoreError> {
+            Ok(None)
+        }
+
+        fn range(&self, _: Bound<Bytes>, _: Bound<Bytes>, _: bool) -> Rows<'_> {
+            Box::new(std::iter::once(Err(StoreError::Closed)))
+        }
+    }
+
+    #[test]
+    fn attempt_that_fails_behind_its_update_leaves_no_effect() {
+        let bucket = Bucket::new(BucketId(4), GroupId(1), Properties::default());
+        let (store, pending, session) = (UnreadableRanges, VecDeque::new(), SessionId(9));
+        let mut open = PendingEntry::new(LogIndex(1), 5, 1, 0, EntryBuffers::default());
+        let mut overlay = Overlay {
+            group: GroupId(1),
+            store: StoreSource::Snapshot(&store),
+            pending: &pending,
+            open: &mut open,
+            budget: Budget::unbounded(),
+            saw_expired: false,
+            counts: &mut BucketCounts::default(),
+            scratch: &mut Vec::new(),
+        };
+        overlay.put_session(session, StoredSession { used: 5, highest: 1, bucket: None });
+        let before = overlay.open.payload_bytes();
+        let (key, value) = (Key::from("k"), Value::from("v"));
+        let update = Update::Set { key, value, expiry: Expiry::Default };
+        // Outcomes leave the window: they have to be read.
+        let retry = RetryId { session, number: 2 * limits::SESSION_WINDOW };
+        let attempt = Attempt::new(retry, &update);
+        assert!(evaluate_once(&mut overlay, &bucket, &update, attempt).is_err());
+        assert_eq!(overlay.open.payload_bytes(), before);
+        assert_eq!(overlay.row(bucket.id, b"k"), Ok(None));
+        let stored = overlay.session(session).expect("it is in the entry").expect("it is open");
+        assert_eq!(stored.highest, 1);
     }
 }

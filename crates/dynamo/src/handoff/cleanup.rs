@@ -150,6 +150,7 @@ impl Available {
         tree_id: TreeId,
         cleanup: &mut Cleanup,
     ) -> Result<bool> {
+        let copies_epoch = self.schema.copies_epoch();
         // The snapshot must show every accepted change.
         self.vnode_store.wait_stored(self.vnode_store.last_ticket()).await?;
         // Taken before the comparison: only rows that it has compared are removed.
@@ -196,7 +197,10 @@ impl Available {
             progress();
             // Checked for each page: the partition may come back while its rows are removed.
             let now = self.schema.ring();
-            if self.tasks.is_cancelled() || now.is_none_or(|now| self.keeps(&now, tree_id)) {
+            // Or a bucket may have another number of copies: its rows are compared by another tree.
+            let has_changed = self.schema.copies_epoch() != copies_epoch
+                || now.is_none_or(|now| self.keeps(&now, tree_id));
+            if self.tasks.is_cancelled() || has_changed {
                 return Err(Error::new(Reason::Changed, "the ring has changed, or the node stops"));
             }
             let (ticket, remain) = self.remove_rows(std::mem::take(&mut scan.rows))?;

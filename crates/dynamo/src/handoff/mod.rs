@@ -29,7 +29,7 @@ use super::hash_trees::TreeId;
 use super::slots::SlotSpan;
 use crate::Available;
 use base::error::shutting_down;
-use base::{NodeId, Partition, Reason, Result, RingCall};
+use base::{Error, NodeId, Partition, Reason, Result, RingCall};
 use cleanup::Cleanup;
 use logic::ring::Ring;
 use runtime::mutants::Mutant;
@@ -83,12 +83,12 @@ impl Available {
     /// one.
     async fn run_step(self: &Arc<Available>, cleanup: &mut Cleanup) -> Result<TurnOutcome> {
         let Some(ring) = self.schema.ring() else { return Ok(TurnOutcome::Idle) };
-        let epoch = ring.epoch();
-        if cleanup.sweep().is_due(epoch, self.settings.ring_grace_ms)
+        let epochs = (ring.epoch(), self.schema.copies_epoch());
+        if cleanup.sweep().is_due(epochs, self.settings.ring_grace_ms)
             && self.vnode_store.pending_hints().is_empty()
         {
             cleanup.add_orphans(self.orphaned_partitions(&ring).await?);
-            cleanup.sweep().mark_done(epoch);
+            cleanup.sweep().mark_done(epochs);
         }
         let mut failed = None;
         if let Some(partition) = cleanup.next(&ring, self.node, self.settings.ring_grace_ms) {
@@ -165,9 +165,13 @@ impl Available {
             remaining().filter(|it| !self.n_vals_to_receive(ring, *it).is_empty()).count();
         self.handoff_tracker.begin_partition(since, remaining as u64);
         self.estimate_incoming_size(ring, partition).await;
+        let copies_epoch = self.schema.copies_epoch();
         for n in copies.iter().filter(|_| !Mutant::ReportUnreceivedPartition.is_active()) {
             let tree_id: TreeId = (SlotSpan::new(ring, partition), *n);
             self.receive(ring, tree_id, since).await?;
+        }
+        if self.schema.copies_epoch() != copies_epoch {
+            return Err(Error::new(Reason::Changed, "a bucket has another number of copies"));
         }
         let node = self.node;
         self.report_to_directory(RingCall::Received { since, partition, node }).await?;

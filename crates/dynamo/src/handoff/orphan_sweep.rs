@@ -7,7 +7,8 @@
 //! rows that it should not keep, and removes them like leftovers (`cleanup.rs`): only after all
 //! owners have them. The first sweep is a fixed time after the start, however often the ring
 //! changes then: a node that has removed a partition may receive late writes (`cleanup.rs`), and
-//! after a restart its schedule for a second check is lost.
+//! after a restart its schedule for a second check is lost. A node also scans after a bucket got
+//! another number of copies: with fewer, the last of its owners keeps rows that no other removes.
 //!
 //! Never: runs while this node stores hints. Their rows belong here until hinted handoff delivers
 //! them.
@@ -29,30 +30,34 @@ use std::ops::Bound;
 use std::sync::Arc;
 use store::Snapshot;
 
-/// State of the sweep: the current ring, and the ring of the last sweep.
+/// Epoch of a ring, and number of changes of some bucket's number of copies: both determine which
+/// rows a node keeps.
+type Epochs = (u64, u64);
+
+/// State of the sweep: the current epochs, and those of the last sweep.
 #[derive(Default)]
 pub(super) struct OrphanSweep {
-    /// Epoch of the ring in force here, and the time since which it has been, in milliseconds.
-    current: Option<(u64, u64)>,
-    /// Epoch of the ring of the last sweep.
-    swept: Option<u64>,
+    /// Epochs in force here, and the time since which they have been, in milliseconds.
+    current: Option<(Epochs, u64)>,
+    /// Epochs of the last sweep.
+    swept: Option<Epochs>,
 }
 
 impl OrphanSweep {
-    /// Returns true if a sweep is due: the ring of this epoch, or at first any ring, has been in
-    /// force here for `wait_ms` milliseconds.
-    pub(super) fn is_due(&mut self, epoch: u64, wait_ms: u64) -> bool {
+    /// Returns true if a sweep is due: these epochs, or at first any, have been in force here for
+    /// `wait_ms` milliseconds.
+    pub(super) fn is_due(&mut self, epochs: Epochs, wait_ms: u64) -> bool {
         let now = world::milliseconds();
         let first = self.swept.is_none() && !Mutant::SearchLeftoversOnce.is_active();
-        let current = self.current.filter(|(current, _)| *current == epoch || first);
+        let current = self.current.filter(|(current, _)| *current == epochs || first);
         let since = current.map_or(now, |(_, since)| since);
-        self.current = Some((epoch, since));
-        self.swept != Some(epoch) && now >= since + wait_ms
+        self.current = Some((epochs, since));
+        self.swept != Some(epochs) && now >= since + wait_ms
     }
 
-    /// Records that the sweep under the ring of this epoch is done.
-    pub(super) fn mark_done(&mut self, epoch: u64) {
-        self.swept = Some(epoch);
+    /// Records that the sweep under these epochs is done.
+    pub(super) fn mark_done(&mut self, epochs: Epochs) {
+        self.swept = Some(epochs);
     }
 }
 
@@ -109,5 +114,31 @@ impl Available {
             }
         }
         Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orphan_sweep_is_due_after_a_change_of_the_ring_or_of_copies() {
+        let at = |ms: u64| world::set_time(Some(ms * 1_000_000));
+        let mut sweep = OrphanSweep::default();
+        at(1_000);
+        assert!(!sweep.is_due((1, 1), 100));
+        at(1_100);
+        assert!(sweep.is_due((2, 1), 100), "the first one waits for no other change");
+        sweep.mark_done((2, 1));
+        at(9_000);
+        assert!(!sweep.is_due((2, 1), 100));
+        for epochs in [(3, 1), (3, 2)] {
+            assert!(!sweep.is_due(epochs, 100));
+            at(world::milliseconds() + 100);
+            assert!(sweep.is_due(epochs, 100));
+            sweep.mark_done(epochs);
+            assert!(!sweep.is_due(epochs, 100));
+        }
+        world::set_time(None);
     }
 }

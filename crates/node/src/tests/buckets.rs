@@ -2,9 +2,17 @@
 
 use super::{Place, bytes, reason, set};
 use crate::Node;
+use base::request::Expiry;
 use base::{
-    Body, BucketName, Call, DirectoryCall, Read, ReadLevel, Reason, Reply, Request, Result,
+    Body, BucketName, BucketPlace, Call, ClusterCall, DirectoryCall, GroupId, Properties, Read,
+    ReadLevel, Reason, Reply, Request, Result, Update,
 };
+use bytes::Bytes;
+use replication::bucket::Bucket;
+use replication::seals::BOOKKEEPING_BUCKET;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 fn named(name: &str, call: Call) -> Request {
@@ -55,6 +63,81 @@ async fn bucket_is_created_described_altered_cleared_and_dropped() {
     assert_eq!(reason(count(&node, "b").await), Reason::NoSuchBucket);
     ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await.expect("made again");
     assert_eq!(count(&node, "b").await, Ok(Body::Count(0)), "nothing of the old one is left");
+    node.stop().await.expect("it stops");
+}
+
+/// A client that goes away no longer holds up other changes, but its own change goes on.
+#[tokio::test]
+async fn group_with_an_undecided_bucket_is_not_dropped_nor_used_while_its_drop_is_undecided() {
+    let place = Place::new();
+    let node = place.start().await;
+    let directory = &node.router.directory;
+    let name = |name| BucketName::parse(name).expect("a name");
+    let create = ClusterCall::CreateGroup { replicas: Some(1), members: vec![] };
+    let drop_group =
+        |group| DirectoryCall::Cluster(ClusterCall::DropGroup { group: GroupId(group) });
+    let place_in = |group| DirectoryCall::PlaceBucket {
+        changes: vec![],
+        place: BucketPlace::Group(GroupId(group)),
+    };
+    let give_up = async |call| {
+        let name = name("b");
+        let mut undecided = pin!(directory.execute(&name, call));
+        poll_fn(|context| Poll::Ready(undecided.as_mut().poll(context).is_pending())).await
+    };
+    for _ in 2..=3 {
+        ask(&node, "b", DirectoryCall::Cluster(create.clone())).await.expect("made");
+    }
+    assert!(give_up(place_in(2)).await, "it waits for its entry");
+    let dropped = directory.execute(&name("b"), drop_group(2)).await;
+    assert_eq!(reason(dropped), Reason::Changed);
+    assert!(give_up(drop_group(3)).await, "it waits for its entry");
+    let created = directory.execute(&name("c"), place_in(3)).await;
+    assert_eq!(reason(created), Reason::NotFound);
+    node.stop().await.expect("it stops");
+}
+
+/// A member that is down keeps the directory from forgetting drops, which may fill many pages.
+#[tokio::test]
+async fn dropped_buckets_are_found_beyond_the_first_page() {
+    let place = Place::new();
+    let node = place.start().await;
+    let directory = &node.router.directory;
+    let group = &node.router.locator.groups.find(GroupId(1)).expect("it is there");
+    // Without a master the space of none is freed.
+    group.leadership.set_master_for_test(false);
+    let rows = Bucket::new(BOOKKEEPING_BUCKET, GroupId::DIRECTORY, Properties::default());
+    let numbers = || 1_000_000..1_001_001_u32;
+    let mut last = None;
+    for number in numbers() {
+        let key = [&b"d/"[..], &number.to_be_bytes()].concat().into();
+        let value = Bytes::copy_from_slice(&1_u32.to_le_bytes());
+        let row = Update::Set { key, value, expiry: Expiry::Never };
+        last = directory.group.submit(&rows, &row, None).expect("room").0;
+    }
+    node.wait_decided(last.expect("a ticket")).await.expect("decided");
+    let dropped = directory.dropped_buckets().expect("readable");
+    assert!(numbers().eq(dropped.iter().map(|(bucket, _)| bucket.0)), "{}", dropped.len());
+    group.leadership.set_master_for_test(true);
+    group.driver.wake();
+    assert!(space_is_back(&node).await, "it was given up for good");
+    node.stop().await.expect("it stops");
+}
+
+/// The rows of the former number are removed one by one, so a read that found the bucket before
+/// must not be answered from what is left of them.
+#[tokio::test]
+async fn read_that_found_a_bucket_before_its_clear_or_drop_is_refused() {
+    let place = Place::new();
+    let node = place.start().await;
+    ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await.expect("made");
+    let name = BucketName::parse("b").expect("a name");
+    for change in [DirectoryCall::ClearBucket, DirectoryCall::DropBucket] {
+        let (bucket, group) = node.router.locator.bucket(&name).expect("it is there");
+        assert_eq!(group.check_seal(&bucket), Ok(()));
+        ask(&node, "b", change).await.expect("changed");
+        assert_eq!(reason(group.check_seal(&bucket)), Reason::Moved);
+    }
     node.stop().await.expect("it stops");
 }
 

@@ -1,8 +1,9 @@
 //! Order of updates as one connection, and many, may see it.
 
+use super::many::Cluster;
 use super::{Place, bytes, get, request, set, update};
 use crate::{Flow, SubmitResult};
-use base::{Body, Call, LogIndex, Outcome, Read, ReadLevel, Reason, Update};
+use base::{Body, Call, GroupId, LogIndex, Outcome, Read, ReadLevel, Reason, Request, Update};
 
 #[tokio::test]
 async fn connection_sees_its_undecided_updates_and_waits_for_them() {
@@ -24,6 +25,35 @@ async fn connection_sees_its_undecided_updates_and_waits_for_them() {
     node.wait_decided(ticket).await.expect("it is decided");
     assert_eq!(get(&node, "k").await, Some(bytes("1")));
     node.stop().await.expect("it stops");
+}
+
+/// Indexes of different groups can't be compared: that of the last update says nothing about those
+/// before it.
+#[tokio::test]
+async fn connection_sees_its_undecided_updates_in_every_group() {
+    let cluster = Cluster::new(1).await;
+    cluster.create(Some(1), &[]).await;
+    cluster.master(2).await;
+    let node = cluster.node(0);
+    let buckets =
+        [cluster.bucket("one", GroupId(1)).await, cluster.bucket("two", GroupId(2)).await];
+    for row in 0..20 {
+        cluster.put(0, &buckets[0], &format!("row{row}"), "x").await;
+    }
+    let call_of =
+        |bucket: &base::BucketName, call| Request { bucket: bucket.clone(), call, retry: None };
+    let mut flow = Flow::of(base::Principal::Node);
+    for bucket in &buckets {
+        let written = node.submit(&mut flow, call_of(bucket, Call::Update(set("k", "1"))));
+        let SubmitResult::Pending(_, Ok(_)) = written else { panic!("an update waits") };
+    }
+    for bucket in &buckets {
+        let read = Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent);
+        let seen = node.submit(&mut flow, call_of(bucket, read));
+        let SubmitResult::Pending(_, Ok(reply)) = seen else { panic!("it waits with the update") };
+        let Body::Row(Some(row)) = reply.body else { panic!("the row is there") };
+        assert_eq!(row.value, bytes("1"));
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use super::stopped::{a_dropped_bucket_waits_for_a_flush, nobody_flushes};
 use super::test_cluster::wait;
 use super::{Place, request, set};
 use crate::{Flow, Node, NodeSettings, SubmitResult};
-use base::{Alarm, AlarmCode, Body, BucketName, Call, DirectoryCall, GroupId, Reason};
+use base::{Alarm, AlarmCode, Body, BucketName, Call, DirectoryCall, GroupId, LogIndex, Reason};
 use replica_host::dropped_bucket::DroppedBucket;
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn space_reclaim_does_not_wait_for_updates_behind_a_flush() {
     let housekeeper = node.housekeeper.clone();
     let now = runtime::world::milliseconds();
     let asked = tokio::task::spawn_blocking(move || {
-        housekeeper.reclaim(bucket, &mut DroppedBucket::new(now, of), now)
+        housekeeper.reclaim(bucket, &mut DroppedBucket::new(now, of, LogIndex(0)), now)
     });
     let given = tokio::time::timeout(Duration::from_secs(10), asked).await;
     let given = given.expect("it waits for what waits for a flush").expect("no panic");

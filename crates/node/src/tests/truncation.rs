@@ -146,10 +146,14 @@ impl Sole {
     }
 
     pub(super) fn flush(&self) -> Flush {
+        self.flush_of(self.node.router.locator.groups.clone())
+    }
+
+    fn flush_of(&self, groups: Arc<Groups>) -> Flush {
         let (trees, log_writer) =
             (self.node.status.trees.clone(), self.node.housekeeper.disk.log_writer.clone());
         let vnode_store = Some(self.node.router.available.vnode_store.clone());
-        Flush::new(trees, log_writer, self.node.router.locator.groups.all(), vnode_store, 0)
+        Flush::new(trees, log_writer, groups, vnode_store, 0)
     }
 
     /// A whole round of maintenance.
@@ -206,6 +210,35 @@ fn flushed_between_publish_and_done() -> (Sole, LogWriter, LogIndex) {
 fn records_written_and_not_processed_survive_truncation() {
     let (sole, _, last) = flushed_between_publish_and_done();
     assert_eq!(sole.starts_again().expect("acknowledged writes are lost"), last);
+}
+
+/// A group begins, and logs its first records, while a round of maintenance still writes the tables
+/// of an earlier one.
+#[test]
+fn records_of_a_group_that_begins_during_a_flush_survive_truncation() {
+    let (sole, mut writer) = Sole::new();
+    sole.begin(&mut writer);
+    sole.put(0);
+    sole.settle(&mut writer);
+    let all = sole.node.router.locator.groups.all().into_iter();
+    let others = all.filter(|group| !Arc::ptr_eq(group, &sole.group)).collect();
+    let groups = Arc::new(Groups::new(others));
+    let mut flush = sole.flush_of(groups.clone());
+    assert_eq!(flush.step().expect("memory"), flush::FlushStep::Progressed);
+    assert!(groups.add(sole.group.clone()), "the group begins");
+    let tickets: Vec<_> = (1..=5).map(|n| sole.put(n)).collect();
+    let end = sole.node.housekeeper.disk.log_writer.end();
+    while sole.node.housekeeper.disk.log_writer.end() == end {
+        sole.write(&mut writer);
+    }
+    while flush.step().expect("memory") != flush::FlushStep::Blocked {}
+    sole.write(&mut writer); // Now the group is told.
+    while flush.step().expect("memory") != flush::FlushStep::Finished {
+        sole.turn();
+    }
+    assert!(tickets.iter().all(|ticket| sole.has(*ticket)), "all are acknowledged");
+    sole.settle(&mut writer);
+    assert_eq!(sole.starts_again().expect("acknowledged writes are lost"), tickets[4].index);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Payloads by index, examples.
 
 use super::*;
+use crate::records::adopt;
 use base::NodeId;
 
 fn ballot(round: u64) -> Ballot {
@@ -243,4 +244,31 @@ fn entry_behind_superseded_entries_begins_a_new_run() {
     record(&mut entries, RecordKind::Truncate, 4, 3, 0, 70);
     record(&mut entries, RecordKind::Accept, 4, 4, 0, 80);
     assert_eq!((at(&entries, 3), at(&entries, 4)), (Some(50), Some(80)));
+}
+
+/// A new master sends the log that it adopts before its own disk has it, and reads back the entries
+/// that found no space in memory.
+#[test]
+fn adopted_entry_is_not_read_back_before_its_adoption_is_written() {
+    let mut entries = written_entries(5);
+    let positions_of = |entries: &Entries, index| {
+        entries.log_range(LogIndex(index)).map(|(position, last)| (position.0 >> 20, last.0))
+    };
+    // A shorter log was adopted: entries 4 and 5 are void, and their records are still there.
+    record(&mut entries, RecordKind::Truncate, 2, 3, 0, 6 << 20);
+    assert_eq!((positions_of(&entries, 3), positions_of(&entries, 4)), (Some((3, 3)), None));
+    let group = base::GroupId(1);
+    let adoption = adopt(group, ballot(3), LogIndex(3), LogIndex(5));
+    entries.in_flight.record_appends(Position(7 << 20), std::slice::from_ref(&adoption));
+    record(&mut entries, RecordKind::Stage, 3, 4, 0, 7 << 20);
+    record(&mut entries, RecordKind::Stage, 3, 5, 0, 8 << 20);
+    assert_eq!((positions_of(&entries, 3), positions_of(&entries, 4)), (Some((3, 3)), None));
+    entries.in_flight.mark_processed(&adoption.completion(Position(9 << 20)));
+    record(&mut entries, RecordKind::Truncate, 3, 5, 2, 9 << 20);
+    assert_eq!(positions_of(&entries, 4), Some((7, 4)));
+    assert_eq!(positions_of(&entries, 5), Some((8, 5)));
+    // A later adoption that replaces entry 5 alone.
+    let next = adopt(group, ballot(4), LogIndex(4), LogIndex(5));
+    entries.in_flight.record_appends(Position(10 << 20), &[next]);
+    assert_eq!((positions_of(&entries, 4), positions_of(&entries, 5)), (Some((7, 4)), None));
 }

@@ -66,6 +66,8 @@ pub(super) fn expire(
 pub struct SweepResult {
     /// Number of hints checked.
     pub checked: usize,
+    /// Number of sessions removed.
+    pub sessions: u64,
     /// Key at which the next sweep continues.
     pub position: Bytes,
     /// Group time at which the next hint is due, in milliseconds. `None`: none is due soon.
@@ -86,10 +88,11 @@ pub fn expire_due(
     let ignores_position = Mutant::RestartExpirySweep.is_active();
     let from = if from.is_empty() || ignores_position { overlay.sweep_position()? } else { from };
     let (due, position) = overlay.due_hints(&from, max)?;
+    let mut sessions = 0;
     for hint in &due {
         let Some((_, bucket, name)) = layout::read_expiry_key(hint) else { continue };
         if bucket == SESSION_BUCKET {
-            expire_session(overlay, now, &name)?;
+            sessions += u64::from(expire_session(overlay, now, &name)?);
         } else if overlay.expires_at(bucket, &name)?.is_some_and(|expires| expires <= now) {
             match Mutant::SweepUncounted.is_active() {
                 true => overlay.open.remove(overlay.scratch),
@@ -102,16 +105,18 @@ pub fn expire_due(
         overlay.put_sweep_position(&position);
     }
     let next = overlay.next_hint(&position, ahead_ms)?;
-    Ok(SweepResult { checked: due.len(), position, next })
+    Ok(SweepResult { checked: due.len(), sessions, position, next })
 }
 
-fn expire_session(overlay: &mut Overlay, now: u64, name: &[u8]) -> Result<()> {
-    let Ok(name) = <[u8; 8]>::try_from(name) else { return Ok(()) };
+/// Removes a session that has expired. Returns true if it was removed.
+fn expire_session(overlay: &mut Overlay, now: u64, name: &[u8]) -> Result<bool> {
+    let Ok(name) = <[u8; 8]>::try_from(name) else { return Ok(false) };
     let session = SessionId(u64::from_be_bytes(name));
-    let Some(stored) = overlay.session(session)? else { return Ok(()) };
+    let Some(stored) = overlay.session(session)? else { return Ok(false) };
     if stored.expires() > now {
         overlay.put_session_expiry(session, stored.expires());
-        return Ok(());
+        return Ok(false);
     }
-    overlay.remove_session(session, stored.highest)
+    overlay.remove_session(session, stored.highest)?;
+    Ok(true)
 }

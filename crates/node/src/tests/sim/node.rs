@@ -87,6 +87,7 @@ impl GroupsProcess {
         });
         let retained_bytes = end.0 - expected.min().unwrap_or(end).min(end).0;
         let groups = self.replicas.iter().map(|replica| replica.group.clone()).collect();
+        let groups = Arc::new(Groups::new(groups));
         self.flush = Some(Flush::new(trees, self.log_writer.clone(), groups, None, retained_bytes));
     }
 
