@@ -27,6 +27,8 @@ pub struct Flow {
     pub(crate) metering: Metering,
     /// Its place among the connections of its user.
     pub(crate) place: Option<ConnectionPlace>,
+    /// True if another node has passed its requests on.
+    pub(crate) is_forwarded: bool,
 }
 
 /// Principal of a request, and the ways in which its answer may come.
@@ -97,11 +99,18 @@ impl Flow {
         Flow::metered(caller, Metering::None)
     }
 
+    /// Returns the flow of a request that another node has passed on for a caller: it is decided
+    /// about as if it had entered here.
+    pub(crate) fn forwarded(caller: Caller) -> Flow {
+        Flow { is_forwarded: true, ..Flow::internal(caller) }
+    }
+
     /// Returns a flow whose requests count against quotas like this.
     pub(crate) fn metered(caller: Caller, metering: Metering) -> Flow {
         let Caller { principal, elsewhere } = caller;
         let (last, cached, rights, place) = (None, None, None, None);
-        Flow { last, elsewhere, principal, cached, rights, metering, place }
+        let is_forwarded = false;
+        Flow { last, elsewhere, principal, cached, rights, metering, place, is_forwarded }
     }
 
     /// Returns the principal of the requests.

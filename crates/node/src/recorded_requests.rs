@@ -94,7 +94,7 @@ impl Node {
     /// Decides about an act of an operator, and records it. Errors: `Forbidden`, `Unauthenticated`;
     /// `OutOfSpace`, if it must not be done unrecorded.
     pub fn authorize(&self, principal: &Principal, act: Operate) -> Result<()> {
-        let decided = self.router.access.check(principal, &act.needs());
+        let decided = self.router.access.check_act(principal, act);
         self.router.recorder.on_act(principal, act, decided)
     }
 
@@ -131,7 +131,7 @@ impl Node {
 
     /// Returns true if a principal may do an act. For answers that omit something otherwise.
     pub fn may(&self, principal: &Principal, act: Operate) -> bool {
-        self.router.access.check(principal, &act.needs()).is_ok()
+        self.router.access.check_act(principal, act).is_ok()
     }
 
     /// Resolves when an act that was decided may be done: one that needs `secure` is in the audit

@@ -34,6 +34,7 @@ impl RiakConnection {
                 let login = self.shared.logins.by_certificate(node, self.stream.identity());
                 match login.map_err(|error| errors::answer(&error))? {
                     Some(login) => Principal::User(login, self.role.rights()),
+                    None if !node.requires_login() => self.role.principal(),
                     None => {
                         let text = "log in first: this cluster requires a user";
                         let error = Error::new(Reason::Unauthenticated, text);
