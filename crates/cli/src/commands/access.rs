@@ -7,12 +7,13 @@ use super::user_quota::{self, QuotaArguments};
 use crate::client::{Address, Client, LoginArguments, TlsArguments};
 use crate::output;
 use crate::settings::units;
-use api::{AccessQuestion, NewApiToken, NewPassword, NewUser, RoleGrants, UserChange};
+use api::{AccessQuestion, NewApiToken, NewPassword, NewUser, RoleGrants, SecretText, UserChange};
 use clap::Subcommand;
 use program::{Failure, Outcome};
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -110,7 +111,7 @@ impl AccessCommand {
                     return output::json(&made);
                 }
                 eprintln!("access is on; the password of user `{}`, shown only now:", made.user);
-                output::text(&format!("{}\n", made.password))
+                output::text(&format!("{}\n", made.password.text()))
             }
             AccessVerb::Status => output::json(&client.access_state().await?),
             AccessVerb::On => {
@@ -270,7 +271,11 @@ impl UserCommand {
                 let lifetime_ms = lifetime_ms.map(api::Integer);
                 let token = NewApiToken { label, roles, lifetime_ms };
                 let made = client.add_api_token(&name, &token).await?;
-                if address.json { output::json(&made) } else { output::text(&(made.token + "\n")) }
+                if address.json {
+                    output::json(&made)
+                } else {
+                    output::text(&format!("{}\n", made.token.text()))
+                }
             }
         }
     }
@@ -355,8 +360,9 @@ fn confirm_name(confirm: &str, name: &str) -> Outcome {
 }
 
 /// Reads a password from standard input; a line end behind it is no part of it.
-fn read_password() -> Outcome<String> {
-    let mut text = String::new();
+fn read_password() -> Outcome<SecretText> {
+    // In one piece: a text that grows would leave parts of it behind.
+    let mut text = Zeroizing::new(String::with_capacity(PASSWORD_BYTES_MAX as usize));
     let read = std::io::stdin().lock().take(PASSWORD_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|error| Failure::invalid(format!("standard input can't be read: {error}")))?;
     let password = text.trim_end_matches(['\n', '\r']);

@@ -66,7 +66,7 @@ impl Token {
         let JoinTokenReply { token, lifetime_ms, cluster } = reply?;
         let mut object = json!({ "token": token, "lifetime_ms": lifetime_ms, "cluster": cluster });
         if let (Some(mut file), Some(path)) = (file, &self.file) {
-            let written = writeln!(file, "{token}").and_then(|()| file.sync_all());
+            let written = writeln!(file, "{}", token.text()).and_then(|()| file.sync_all());
             written.map_err(|error| Failure::file("write", path, &error))?;
             object["token"].take();
             object["file"] = path.display().to_string().into();
@@ -75,7 +75,7 @@ impl Token {
             return output::json(&object);
         }
         eprintln!("{}", self.instructions());
-        if self.file.is_some() { Ok(()) } else { output::text(&format!("{token}\n")) }
+        if self.file.is_some() { Ok(()) } else { output::text(&format!("{}\n", token.text())) }
     }
 
     /// Returns the instructions for using the token.

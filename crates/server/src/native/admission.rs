@@ -119,7 +119,7 @@ pub async fn create(
     match shared.node.make_join_token(principal, lifetime_ms).await {
         Ok(token) => {
             let cluster = shared.node.cluster().cluster.into();
-            let token = token.text().to_string();
+            let token = token.text().into();
             let made = api::JoinTokenReply { token, lifetime_ms, cluster };
             json_answer(StatusCode::Created, &made)
         }
