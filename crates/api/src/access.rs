@@ -2,6 +2,7 @@
 
 use crate::number::Integer;
 use crate::schema::MEMBER_PATTERN;
+use crate::secret_text::SecretText;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -104,7 +105,7 @@ pub struct AccessSwitch {
 #[serde(deny_unknown_fields)]
 pub struct NewUser {
     /// Password; null: the user can't log in with one.
-    pub password: Option<String>,
+    pub password: Option<SecretText>,
     /// Roles of the user.
     #[serde(default)]
     pub roles: Vec<String>,
@@ -127,7 +128,7 @@ pub struct UserChange {
 #[serde(deny_unknown_fields)]
 pub struct NewPassword {
     /// Password; null: the user can't log in with one.
-    pub password: Option<String>,
+    pub password: Option<SecretText>,
 }
 
 /// Administrator that was created, with the password that is shown once.
@@ -136,7 +137,7 @@ pub struct Administrator {
     /// Name of the user.
     pub user: String,
     /// Password of the user.
-    pub password: String,
+    pub password: SecretText,
 }
 
 /// API token to create.
@@ -156,7 +157,7 @@ pub struct NewApiToken {
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ApiTokenReply {
     /// The token.
-    pub token: String,
+    pub token: SecretText,
 }
 
 /// Grants of a role.

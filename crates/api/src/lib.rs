@@ -21,6 +21,7 @@ mod reload;
 mod ring;
 mod rows;
 pub mod schema;
+mod secret_text;
 mod status;
 
 pub use access::{
@@ -57,6 +58,7 @@ pub use rows::{
     EntryReply, KeyCount, KeyPage, PageReply, RowReply, RowsReply, SiblingReply, SiblingsReply,
     StoredReply,
 };
+pub use secret_text::SecretText;
 pub use status::{
     AvailableStatus, DiskStatus, GroupStatus, HintsStatus, ListenerStatus, LogStatus, MemoryStatus,
     NodeStatus, RequestCounts, SnapshotStatus, StoreStatus, TaskBeat,

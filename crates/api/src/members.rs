@@ -4,6 +4,7 @@
 use crate::names;
 use crate::number::{HexId, Integer};
 use crate::schema::{MemberName, MembershipName, NodeAddress, PartName, VoterCount, one_of};
+use crate::secret_text::SecretText;
 use base::limits::{
     GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX,
     JOIN_TOKEN_USES_MAX,
@@ -95,13 +96,13 @@ pub struct JoinReply {
     /// older version founded and that has no secret yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
-    pub secret: Option<String>,
+    pub secret: Option<SecretText>,
 }
 
 impl JoinReply {
     /// Returns the response to a node that joins a cluster with this secret.
     pub fn new(description: &ClusterDescription, secret: &ClusterSecret) -> JoinReply {
-        JoinReply { members: description.into(), secret: Some(secret.to_hex()) }
+        JoinReply { members: description.into(), secret: Some(secret.to_hex().into()) }
     }
 }
 
@@ -346,7 +347,7 @@ pub struct NewToken {
 #[schemars(rename = "JoinToken")]
 pub struct JoinTokenReply {
     /// Token; it is returned only once.
-    pub token: String,
+    pub token: SecretText,
     /// Lifetime of the token in milliseconds; null: valid until all tokens are revoked.
     #[schemars(range(min = 1))]
     pub lifetime_ms: Option<u64>,

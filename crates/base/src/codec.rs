@@ -205,6 +205,21 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_collide_under_one_salt_are_spread_under_another() {
+        const PLACES: u64 = 1 << 12;
+        let keys = (0_u32..).map(|number| format!("k{number}").into_bytes());
+        let corpus: Vec<_> =
+            keys.filter(|key| checksum(key, 0).is_multiple_of(PLACES)).take(128).collect();
+        for salt in [1, 2, u64::MAX] {
+            let mut places: Vec<_> =
+                corpus.iter().map(|key| checksum(key, salt) % PLACES).collect();
+            places.sort_unstable();
+            places.dedup();
+            assert!(places.len() > 115, "{} places of 128 keys", places.len());
+        }
+    }
+
+    #[test]
     fn decimal_accepts_only_canonical_i64_text() {
         for (text, number) in [
             ("0", 0),

@@ -6,30 +6,40 @@
 //!
 //! Never: in a log, an error, a status or a request's URL.
 
+#[cfg(test)]
+mod tests;
+
 use crate::{Error, Reason, Result};
 use std::fmt;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Separates keys derived for greetings from keys derived for anything else (BLAKE3, section 2.3:
 /// key derivation).
 const CONTEXT: &str = "credenza 2026 cluster secret";
 
-/// Secret of 32 bytes. A process that has it can act as a member towards every node.
+/// Secret of 32 bytes. A process that has it can act as a member towards every node. It is wiped
+/// from memory when it is dropped, and lies behind a pointer, so that a move leaves no copy.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ClusterSecret([u8; ClusterSecret::BYTES]);
+pub struct ClusterSecret(Box<Zeroizing<[u8; ClusterSecret::BYTES]>>);
+
+impl ZeroizeOnDrop for ClusterSecret {}
 
 impl ClusterSecret {
     /// Size in bytes.
     pub const BYTES: usize = 32;
 
     /// Builds the secret from bytes of an unguessable source.
-    pub fn new(bytes: [u8; ClusterSecret::BYTES]) -> ClusterSecret {
-        ClusterSecret(bytes)
+    pub fn new(mut bytes: [u8; ClusterSecret::BYTES]) -> ClusterSecret {
+        let mut secret = Box::new(Zeroizing::new([0; ClusterSecret::BYTES]));
+        secret.copy_from_slice(&bytes);
+        bytes.zeroize();
+        ClusterSecret(secret)
     }
 
     /// Parses 64 hexadecimal digits. Errors: `Malformed`, which never repeats the text.
     pub fn from_hex(text: &str) -> Result<ClusterSecret> {
         let digits = text.as_bytes();
-        let mut bytes = [0; ClusterSecret::BYTES];
+        let mut bytes = Box::new(Zeroizing::new([0; ClusterSecret::BYTES]));
         let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
         if !is_hex || digits.len() != 2 * bytes.len() {
             let text = "a cluster secret must be 64 hexadecimal digits";
@@ -43,8 +53,12 @@ impl ClusterSecret {
     }
 
     /// Returns its 64 hexadecimal digits: for the file that keeps it, and for the answer to a join.
-    pub fn to_hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    pub fn to_hex(&self) -> Zeroizing<String> {
+        // In one piece: a text that grows would leave parts of it behind.
+        let mut text = Zeroizing::new(String::with_capacity(2 * ClusterSecret::BYTES));
+        let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
+        text.extend(self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
+        text
     }
 
     /// Returns its bytes, for the row that keeps it.
@@ -55,7 +69,7 @@ impl ClusterSecret {
     /// Derives a key for one purpose (BLAKE3, section 2.3). Keys for different purposes reveal
     /// nothing of each other.
     pub fn derive_key(&self, purpose: &'static str) -> DerivedKey {
-        DerivedKey(blake3::derive_key(purpose, &self.0))
+        DerivedKey(Box::new(Zeroizing::new(blake3::derive_key(purpose, &self.0[..]))))
     }
 
     /// Returns a MAC over these parts, for greetings; see [`DerivedKey::mac`].
@@ -70,9 +84,11 @@ impl ClusterSecret {
     }
 }
 
-/// Key derived from the cluster's secret for one purpose.
+/// Key derived from the cluster's secret for one purpose. It is wiped like the secret.
 #[derive(Clone, PartialEq, Eq)]
-pub struct DerivedKey([u8; DerivedKey::BYTES]);
+pub struct DerivedKey(Box<Zeroizing<[u8; DerivedKey::BYTES]>>);
+
+impl ZeroizeOnDrop for DerivedKey {}
 
 impl DerivedKey {
     /// Size of a key, and of its MACs, in bytes.
@@ -99,37 +115,5 @@ impl fmt::Debug for DerivedKey {
 impl fmt::Debug for ClusterSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ClusterSecret")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cluster_secret_hex_round_trips_and_debug_hides_secret() {
-        let secret = ClusterSecret::new(std::array::from_fn(|index| index as u8 * 7));
-        assert_eq!(ClusterSecret::from_hex(&secret.to_hex()).as_ref(), Ok(&secret));
-        assert_eq!(format!("{secret:?}"), "ClusterSecret");
-        assert_eq!(format!("{:?}", secret.derive_key("test")), "DerivedKey");
-        let long = format!("{}0", secret.to_hex());
-        for bad in ["", "ab", &long, &long.replace('0', "g")[..64], &"é".repeat(32)] {
-            let refused = ClusterSecret::from_hex(bad).expect_err("no secret");
-            assert!(bad.is_empty() || !refused.text().contains(bad));
-        }
-    }
-
-    #[test]
-    fn mac_depends_on_secret_bytes_and_part_boundaries() {
-        let (one, other) = (ClusterSecret::new([1; 32]), ClusterSecret::new([2; 32]));
-        let mac = one.mac(&[b"hello", b"welcome"]);
-        assert!(one.verifies(&[b"hello", b"welcome"], &mac));
-        assert!(!other.verifies(&[b"hello", b"welcome"], &mac));
-        for parts in [&[&b"hellow"[..], b"elcome"][..], &[b"hello"], &[b"hello", b"welcomf"]] {
-            assert!(!one.verifies(parts, &mac), "{parts:?}");
-        }
-        let (this, that) = (one.derive_key("this"), one.derive_key("that"));
-        assert_ne!(this.mac(&[b"hello"]), that.mac(&[b"hello"]));
-        assert_ne!(this.mac(&[b"hello"]), other.derive_key("this").mac(&[b"hello"]));
     }
 }

@@ -4,6 +4,7 @@
 use crate::limits::{JOIN_TOKEN_BYTES_MAX, JOIN_TOKEN_BYTES_MIN};
 use crate::{Error, Reason, Result};
 use std::fmt;
+use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 /// Context string of the digest: separates it from digests of other kinds.
 const CONTEXT: &str = "credenza 2026 join token";
@@ -16,7 +17,9 @@ const CHARACTERS_MIN: u32 = 8;
 /// Join token. It admits nodes that present it, as many as its terms say. So its text is in no log
 /// and no error, and is wiped from memory when it is dropped.
 #[derive(Clone)]
-pub struct JoinToken(Box<[u8]>);
+pub struct JoinToken(Zeroizing<Box<[u8]>>);
+
+impl ZeroizeOnDrop for JoinToken {}
 
 impl JoinToken {
     /// Builds a token from unguessable bytes.
@@ -26,7 +29,7 @@ impl JoinToken {
         text.extend_from_slice(BEGIN.as_bytes());
         let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
         text.extend(secret.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
-        JoinToken(text.into_boxed_slice())
+        JoinToken(Zeroizing::new(text.into_boxed_slice()))
     }
 
     /// Parses a token from a file or a header; blanks around it are ignored.
@@ -34,7 +37,7 @@ impl JoinToken {
         let text = text.trim_ascii();
         let fits = (JOIN_TOKEN_BYTES_MIN..=JOIN_TOKEN_BYTES_MAX).contains(&text.len());
         if fits && text.iter().all(u8::is_ascii_graphic) {
-            return Ok(JoinToken(text.into()));
+            return Ok(JoinToken(Zeroizing::new(text.into())));
         }
         Err(Error::new(
             Reason::Malformed,
@@ -78,14 +81,6 @@ impl JoinTokenTerms {
     /// Returns the terms of a token for one node within this time.
     pub fn single_use(lifetime_ms: u64) -> JoinTokenTerms {
         JoinTokenTerms { lifetime_ms: Some(lifetime_ms), uses: Some(1) }
-    }
-}
-
-impl Drop for JoinToken {
-    fn drop(&mut self) {
-        self.0.fill(0);
-        // The writes are not left out, although nothing reads them.
-        std::hint::black_box(&self.0);
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Flow {
     pub(crate) metering: Metering,
     /// Its place among the connections of its user.
     pub(crate) place: Option<ConnectionPlace>,
+    /// True if another node has passed its requests on.
+    pub(crate) is_forwarded: bool,
 }
 
 /// Principal of a request, and the ways in which its answer may come.
@@ -100,11 +102,18 @@ impl Flow {
         Flow::metered(caller, Metering::None)
     }
 
+    /// Returns the flow of a request that another node has passed on for a caller: it is decided
+    /// about as if it had entered here.
+    pub(crate) fn forwarded(caller: Caller) -> Flow {
+        Flow { is_forwarded: true, ..Flow::internal(caller) }
+    }
+
     /// Returns a flow whose requests count against quotas like this.
     pub(crate) fn metered(caller: Caller, metering: Metering) -> Flow {
         let Caller { principal, elsewhere } = caller;
         let (last, cached, rights, place) = (None, None, None, None);
-        Flow { last, others: Vec::new(), elsewhere, principal, cached, rights, metering, place }
+        let (others, is_forwarded) = (Vec::new(), false);
+        Flow { last, others, elsewhere, principal, cached, rights, metering, place, is_forwarded }
     }
 
     /// Notes a ticket that was given out.

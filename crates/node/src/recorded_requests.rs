@@ -125,7 +125,7 @@ impl Node {
     /// Decides about an act of an operator. What is returned takes its outcome, for the audit log.
     /// Errors: `Forbidden`, `Unauthenticated`; `OutOfSpace`, if it must not be done unrecorded.
     pub fn authorize(&self, principal: &Principal, act: Operate) -> Result<RecordedAct> {
-        let decided = self.router.access.check(principal, &act.needs());
+        let decided = self.router.access.check_act(principal, act);
         self.router.recorder.on_act(principal, act, decided)
     }
 
@@ -176,7 +176,7 @@ impl Node {
 
     /// Returns true if a principal may do an act. For answers that omit something otherwise.
     pub fn may(&self, principal: &Principal, act: Operate) -> bool {
-        self.router.access.check(principal, &act.needs()).is_ok()
+        self.router.access.check_act(principal, act).is_ok()
     }
 
     /// Resolves when everything that was recorded so far is in the audit log, on disk. Errors:

@@ -85,6 +85,8 @@ base::mutants! {
         KeepUndoneCounts,
         /// Completes a count with the rows of a snapshot, without the changes since.
         CountWithoutChanges,
+        /// Decides about rights only where a forwarded request is opened, not where requests enter.
+        SkipFrontEndRights,
     }
 }
 

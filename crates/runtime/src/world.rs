@@ -174,6 +174,28 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
+
+    /// Asks a process of this test for its salt.
+    const SHOW: &str = "CREDENZA_SHOW_SALT";
+
+    #[test]
+    fn salt_is_that_of_the_process_and_differs_between_processes() {
+        let own = salt();
+        if std::env::var_os(SHOW).is_some() {
+            return println!("salt={own}");
+        }
+        assert_eq!(salt(), own);
+        assert_eq!(std::thread::spawn(salt).join().expect("it returns"), own);
+        let name = "world::tests::salt_is_that_of_the_process_and_differs_between_processes";
+        let mut command = Command::new(std::env::current_exe().expect("known"));
+        command.args(["--exact", name, "--nocapture"]).env(SHOW, "1");
+        let output = command.output().expect("a test can be run");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let other = text.split_once("salt=").and_then(|(_, rest)| rest.lines().next());
+        let other = other.unwrap_or_else(|| panic!("no salt: {text}"));
+        assert_ne!(other, own.to_string());
+    }
 
     #[test]
     fn waits_of_different_loops_end_at_common_multiples() {

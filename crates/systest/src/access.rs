@@ -31,6 +31,13 @@ impl AccessAdmin {
         self.run(&["access", "init"]).trim().into()
     }
 
+    /// Returns true if the node has applied that access is on.
+    pub fn is_on(&self) -> bool {
+        let state: serde_json::Value =
+            serde_json::from_str(&self.run(&["access", "status"])).expect("the state is JSON");
+        state["on"] == true
+    }
+
     /// Runs a command, which must succeed; returns its output. Repeats it while the directory has
     /// no master.
     pub fn run(&self, words: &[&str]) -> String {

@@ -7,6 +7,7 @@
 //! `fault_injection/mod.rs`.
 
 pub mod access;
+pub mod bystanders;
 pub mod canaries;
 pub mod certificates;
 pub mod checkers;
@@ -14,6 +15,7 @@ pub mod client;
 pub mod cluster;
 pub mod environment;
 pub mod fault_injection;
+pub mod latencies;
 pub mod probes;
 pub mod report;
 pub mod server;

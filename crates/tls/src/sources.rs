@@ -82,7 +82,9 @@ pub(crate) fn read(
             return Err(failure("other users can read or change it: `chmod 600` it"));
         }
     }
-    let mut pem = Zeroizing::new(Vec::new());
+    // In one piece: a text that grows would leave parts of it behind.
+    let bytes = metadata.len().min(FILE_BYTES_MAX) as usize + 1;
+    let mut pem = Zeroizing::new(Vec::with_capacity(bytes));
     let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut pem);
     read.map_err(|error| failure(&error.to_string()))?;
     if pem.len() as u64 > FILE_BYTES_MAX {

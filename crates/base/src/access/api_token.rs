@@ -2,7 +2,7 @@
 //! digests.
 
 use crate::TokenDigest;
-use zeroize::Zeroizing;
+use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 /// Context string of the digest: separates it from digests of other kinds.
 const CONTEXT: &str = "credenza 2026 api token";
@@ -10,6 +10,8 @@ const CONTEXT: &str = "credenza 2026 api token";
 /// API token. Its text is in no log and no error, and is wiped from memory when it is dropped: the
 /// type has no `Debug`.
 pub struct ApiToken(Zeroizing<String>);
+
+impl ZeroizeOnDrop for ApiToken {}
 
 impl ApiToken {
     /// Prefix of every token: distinguishes it from join tokens.

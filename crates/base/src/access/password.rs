@@ -5,12 +5,14 @@
 use crate::limits::PASSWORD_BYTES_MAX;
 use crate::{Error, Reason, Result};
 use std::fmt;
-use zeroize::Zeroizing;
+use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 /// Password of a user. Its text is in no log and no error, and is wiped from memory when it is
 /// dropped: the type has no `Debug`.
 #[derive(PartialEq, Eq)]
 pub struct Password(Zeroizing<Vec<u8>>);
+
+impl ZeroizeOnDrop for Password {}
 
 impl Password {
     /// Takes a password: any bytes, 1 to [`PASSWORD_BYTES_MAX`] of them.

@@ -5,7 +5,7 @@
 
 use super::user_quota::{self, QuotaArguments};
 use crate::output;
-use api::{AccessQuestion, NewApiToken, NewPassword, NewUser, RoleGrants, UserChange};
+use api::{AccessQuestion, NewApiToken, NewPassword, NewUser, RoleGrants, SecretText, UserChange};
 use base::access::Password;
 use clap::Subcommand;
 use client::{Address, Client, LoginArguments, TlsArguments};
@@ -13,6 +13,7 @@ use program::{Failure, Outcome, units};
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -113,7 +114,7 @@ impl AccessCommand {
                     return output::json(&made);
                 }
                 eprintln!("access is on; the password of user `{}`, shown only now:", made.user);
-                output::text(&format!("{}\n", made.password))
+                output::text(&format!("{}\n", made.password.text()))
             }
             AccessVerb::Status => output::json(&client.access_state().await?),
             AccessVerb::On => {
@@ -281,7 +282,11 @@ impl UserCommand {
                 let lifetime_ms = lifetime_ms.map(api::Integer);
                 let token = NewApiToken { label, roles, lifetime_ms };
                 let made = client.add_api_token(&name, &token).await?;
-                if address.json { output::json(&made) } else { output::text(&(made.token + "\n")) }
+                if address.json {
+                    output::json(&made)
+                } else {
+                    output::text(&format!("{}\n", made.token.text()))
+                }
             }
         }
     }
@@ -366,8 +371,9 @@ fn confirm_name(confirm: &str, name: &str) -> Outcome {
 }
 
 /// Reads a password from standard input; a line end behind it is no part of it.
-fn read_password() -> Outcome<String> {
-    let mut text = String::new();
+fn read_password() -> Outcome<SecretText> {
+    // In one piece: a text that grows would leave parts of it behind.
+    let mut text = Zeroizing::new(String::with_capacity(PASSWORD_BYTES_MAX as usize));
     let read = std::io::stdin().lock().take(PASSWORD_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|error| Failure::invalid(format!("standard input can't be read: {error}")))?;
     let password = text.trim_end_matches(['\n', '\r']);

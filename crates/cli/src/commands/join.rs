@@ -49,7 +49,7 @@ pub async fn join_through(
         member.add_member(&NewMember { level, ..request.clone() }).await
     })
     .await?;
-    let secret = joined.secret.as_deref().map(ClusterSecret::from_hex).transpose()?;
+    let secret = joined.secret.map(|secret| ClusterSecret::from_hex(secret.text())).transpose()?;
     let description = ClusterDescription::from(joined.members);
     let (cluster, members) = (description.cluster, description.members.len());
     blocking(move || joining.finish(&description, secret.as_ref())).await?;

@@ -76,7 +76,7 @@ impl Token {
             "token": token, "lifetime_ms": lifetime_ms, "uses": uses, "cluster": cluster,
         });
         if let (Some(mut file), Some(path)) = (file, &self.file) {
-            let written = writeln!(file, "{token}").and_then(|()| file.sync_all());
+            let written = writeln!(file, "{}", token.text()).and_then(|()| file.sync_all());
             written.map_err(|error| Failure::file("write", path, &error))?;
             object["token"].take();
             object["file"] = path.display().to_string().into();
@@ -85,7 +85,7 @@ impl Token {
             return output::json(&object);
         }
         eprintln!("{}", self.instructions(uses));
-        if self.file.is_some() { Ok(()) } else { output::text(&format!("{token}\n")) }
+        if self.file.is_some() { Ok(()) } else { output::text(&format!("{}\n", token.text())) }
     }
 
     /// Returns the instructions for using the token. `uses`: number of nodes that it lets in;

@@ -111,7 +111,8 @@ impl Router {
         request: Request,
     ) -> Result<Reply> {
         let elsewhere = Elsewhere { named: true, told_of_moves: true };
-        let submitted = self.submit(&mut Flow::internal(Caller { principal, elsewhere }), request);
+        let mut flow = Flow::forwarded(Caller { principal, elsewhere });
+        let submitted = self.submit(&mut flow, request);
         self.wait_reply(submitted).await
     }
 

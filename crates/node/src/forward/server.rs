@@ -61,7 +61,7 @@ fn answer_from_memory(router: &Arc<Router>, call: &IncomingCall) -> Option<Bytes
     }
     // What is refused takes the usual way, and is refused there.
     let principal = principal_of(router, principal).ok()?;
-    let mut flow = Flow::internal(Caller::of(principal));
+    let mut flow = Flow::forwarded(Caller::of(principal));
     router.access.admit(&mut flow, &request).ok()?;
     let answer = router.get_in_memory(&request.bucket, call.group, key)?;
     if answer_bytes(&answer) > AT_ONCE_BYTES_MAX {

@@ -57,11 +57,16 @@ pub(super) fn principal(node: &Node, user: &str) -> Principal {
 /// Starts a node with access on, one administrator, and one user with an empty role.
 pub(crate) async fn with_access(place: &Place) -> (Node, Principal) {
     let node = place.start().await;
-    change(&node, AccessCall::Init { password: hash() }).await.expect("turned on");
-    change(&node, role(ROLE, &[])).await.expect("made");
-    change(&node, user(USER, &[ROLE])).await.expect("made");
-    let principal = principal(&node, USER);
+    let principal = turn_on(&node).await;
     (node, principal)
+}
+
+/// Turns access on, with one administrator, and one user with an empty role, which it returns.
+pub(super) async fn turn_on(node: &Node) -> Principal {
+    change(node, AccessCall::Init { password: hash() }).await.expect("turned on");
+    change(node, role(ROLE, &[])).await.expect("made");
+    change(node, user(USER, &[ROLE])).await.expect("made");
+    principal(node, USER)
 }
 
 #[tokio::test]

@@ -41,6 +41,7 @@ mod quotas;
 mod recover;
 mod remembered;
 mod runs;
+mod second_decision;
 mod secrets;
 mod sessions;
 mod sim;

@@ -211,8 +211,8 @@ fn quota_reply(
     (quota, used)
 }
 
-fn parse_password(password: Option<String>) -> Result<Option<Password>> {
-    password.map(|password| Password::new(password.as_bytes())).transpose()
+fn parse_password(password: Option<api::SecretText>) -> Result<Option<Password>> {
+    password.map(|password| Password::new(password.text().as_bytes())).transpose()
 }
 
 /// Carries out a request about users and roles, which the principal may make.
@@ -229,8 +229,9 @@ pub async fn execute(
         }
         AccessRequest::Init => {
             let random: [u8; RANDOM_PASSWORD_BYTES] = rand::random();
-            let text = URL_SAFE_NO_PAD.encode(random);
-            let password = shared.logins.hash(&Password::new(text.as_bytes())?).await?;
+            let text = api::SecretText::from(URL_SAFE_NO_PAD.encode(random));
+            let password = Password::new(text.text().as_bytes())?;
+            let password = shared.logins.hash(&password).await?;
             change(shared, principal, AccessCall::Init { password }).await?;
             let made = api::Administrator { user: "admin".into(), password: text };
             Ok(json_answer(StatusCode::Created, &made))

@@ -124,7 +124,7 @@ pub async fn create(
 ) -> Result<HttpAnswer, Error> {
     let (token, terms) = shared.node.make_join_token(principal, terms).await?;
     let JoinTokenTerms { lifetime_ms, uses } = terms;
-    let (token, cluster) = (token.text().to_string(), shared.node.cluster().cluster.into());
+    let (token, cluster) = (token.text().into(), shared.node.cluster().cluster.into());
     let made = api::JoinTokenReply { token, lifetime_ms, uses, cluster };
     Ok(json_answer(StatusCode::Created, &made))
 }

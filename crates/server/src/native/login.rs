@@ -82,7 +82,7 @@ impl NativeConnection {
             _ => self.role.principal(),
         };
         let is_anonymous = principal.user().is_none();
-        if node.is_access_on() && is_anonymous && admission == Admission::Rights {
+        if node.requires_login() && is_anonymous && admission == Admission::Rights {
             let text = "log in first: this cluster requires a user";
             return Err(self.refuse_stranger(target, Error::new(Reason::Unauthenticated, text)));
         }

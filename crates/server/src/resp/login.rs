@@ -17,7 +17,7 @@ impl RespConnection {
     pub(super) fn is_stranger(&mut self) -> bool {
         let is_anonymous =
             self.shared.node.is_access_on() && self.client.principal.user().is_none();
-        is_anonymous && !self.log_in_by_certificate()
+        is_anonymous && !self.log_in_by_certificate() && self.shared.node.requires_login()
     }
 
     fn log_in_by_certificate(&mut self) -> bool {

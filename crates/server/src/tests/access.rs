@@ -247,7 +247,7 @@ fn local_socket_always_has_all_rights_and_makes_the_first_administrator() {
     assert!(made.starts_with("HTTP/1.1 201 "), "{made}");
     let body = made.split("\r\n\r\n").nth(1).expect("a body");
     let made: api::Administrator = serde_json::from_str(body).expect("an administrator");
-    let auth = format!("AUTH {} {}\r\nSET k v\r\n", made.user, made.password);
+    let auth = format!("AUTH {} {}\r\nSET k v\r\n", made.user, made.password.text());
     assert_eq!(server.exchange(server.address, auth.as_bytes()), "+OK\r\n+OK\r\n");
     assert!(local(&path, "POST /v1/access/init").starts_with("HTTP/1.1 409 "));
     let read = local(&path, "GET /v1/buckets/default/default/keys/k");

@@ -54,7 +54,7 @@ pub(super) fn write(
     is_required: bool,
 ) -> Result<(), StoreError> {
     let word = if is_required { REQUIRED } else { OFFERED };
-    FILE.replace(disk, path, &format!("secret {} {word}\n", secret.to_hex()))
+    FILE.replace(disk, path, &format!("secret {} {word}\n", *secret.to_hex()))
 }
 
 fn parse(line: &str) -> Option<(ClusterSecret, bool)> {

@@ -2,7 +2,7 @@
 
 use super::source::{CRATE_FOLDERS, SourceFile, line_of, word_offsets};
 use super::words::{
-    AUDIT_LOG, CLI, ForbiddenWord, NODE, ORDERED, PARENTS, PURE, QUIET, SERVER, STORE, TLS,
+    AUDIT_LOG, CLI, ForbiddenWord, KEYED, NODE, ORDERED, PARENTS, PURE, QUIET, SERVER, STORE, TLS,
 };
 use super::{Complaint, Workspace};
 
@@ -99,67 +99,78 @@ const FUZZ_IMPORTS: &[&str] = &[
 
 /// Rules of all crates.
 pub const CRATES: [CrateRule; 28] = [
-    CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
-    CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
-    CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET] },
+    CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET, KEYED] },
+    CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
+    CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET, KEYED] },
     CrateRule {
         name: "runtime",
         imports: &["base", "store"],
-        never: &[NODE, PARENTS, ORDERED, QUIET],
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
-    CrateRule { name: "tls", imports: &["base"], never: &[TLS, ORDERED, QUIET] },
+    CrateRule { name: "tls", imports: &["base"], never: &[TLS, ORDERED, QUIET, KEYED] },
     CrateRule {
         name: "transport",
         imports: &["base", "runtime", "tls"],
-        never: &[NODE, PARENTS, ORDERED, QUIET],
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
-    CrateRule { name: "replica_state", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET] },
+    CrateRule { name: "replica_state", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET, KEYED] },
     // The two paths do not import each other.
     CrateRule {
         name: "replication",
         imports: &["base", "logic", "store", "runtime", "transport", "replica_state"],
-        never: &[NODE, PARENTS, ORDERED, QUIET],
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
-    CrateRule { name: "dynamo", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET] },
+    CrateRule { name: "dynamo", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET, KEYED] },
     CrateRule {
         name: "metadata",
         imports: &["base", "logic", "runtime", "replica_state", "replication", "dynamo"],
-        never: &[NODE, PARENTS, ORDERED, QUIET],
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
     CrateRule {
         name: "audit_log",
         imports: &["base", "runtime"],
-        never: &[AUDIT_LOG, PARENTS, ORDERED, QUIET],
+        never: &[AUDIT_LOG, PARENTS, ORDERED, QUIET, KEYED],
+    },
+    CrateRule {
+        name: "node",
+        imports: NODE_IMPORTS,
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
+    },
+    CrateRule { name: "api", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
+    CrateRule {
+        name: "server",
+        imports: &["api", "base", "node", "tls"],
+        never: &[SERVER, QUIET, KEYED],
     },
     CrateRule {
         name: "replica_host",
         imports: REPLICA_HOST_IMPORTS,
-        never: &[NODE, PARENTS, ORDERED, QUIET],
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
     CrateRule {
         name: "usage",
         imports: &["base", "runtime", "replication", "metadata"],
-        never: &[NODE, PARENTS, ORDERED, QUIET],
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
     CrateRule {
         name: "bucket_moves",
         imports: BUCKET_MOVES_IMPORTS,
-        never: &[NODE, PARENTS, ORDERED, QUIET],
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
-    CrateRule { name: "node", imports: NODE_IMPORTS, never: &[NODE, PARENTS, ORDERED, QUIET] },
-    CrateRule { name: "api", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
-    CrateRule { name: "server", imports: &["api", "base", "node", "tls"], never: &[SERVER, QUIET] },
+    CrateRule { name: "node", imports: NODE_IMPORTS, never: &[NODE, PARENTS, ORDERED, QUIET, KEYED] },
+    CrateRule { name: "api", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
+    CrateRule { name: "server", imports: &["api", "base", "node", "tls"], never: &[SERVER, QUIET, KEYED] },
     // Every crate's tests may use it, and nothing that is shipped.
     CrateRule { name: SIMULATOR, imports: &["base", "runtime"], never: &[ORDERED] },
     CrateRule { name: "program", imports: &["base"], never: &[] },
     CrateRule { name: "logging", imports: &["base"], never: &[CLI, ORDERED] },
-    CrateRule { name: "settings", imports: SETTINGS_IMPORTS, never: &[CLI, QUIET] },
+    CrateRule { name: "settings", imports: SETTINGS_IMPORTS, never: &[CLI, QUIET, KEYED] },
     CrateRule {
         name: "client",
         imports: &["api", "base", "program", "tls"],
-        never: &[CLI, ORDERED, QUIET],
+        never: &[CLI, ORDERED, QUIET, KEYED],
     },
-    CrateRule { name: "record_files", imports: &["base"], never: &[QUIET] },
+    CrateRule { name: "record_files", imports: &["base"], never: &[QUIET, KEYED] },
     CrateRule { name: "cli", imports: CLI_IMPORTS, never: &[CLI] },
     CrateRule { name: "bench", imports: &["base", "node", "program"], never: &[] },
     // Fuzz targets: no crate imports them.

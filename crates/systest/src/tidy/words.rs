@@ -38,6 +38,28 @@ pub const ORDERED: &[ForbiddenWord] = &[
     forbid("HashSet", "its order differs from run to run: use a BTreeSet"),
 ];
 
+/// Words of hash tables. What clients choose is found by order, or by a hash whose key no client
+/// knows: else they choose keys that share a place.
+pub const KEYED: &[ForbiddenWord] = &[
+    forbid("HashMap", "clients may choose keys that share a place: use a BTreeMap"),
+    forbid("HashSet", "clients may choose keys that share a place: use a BTreeSet"),
+    forbid("DefaultHasher", "its key is known to everybody: `checksum` with `world::salt`"),
+    // Their keys are hashed with a salt of the process.
+    forbid_except(
+        "HashTable",
+        "clients may choose keys that share a place: hash them with `world::salt`, and add the \
+         file to those that do",
+        &["pending_entry.rs", "unapplied_rows.rs", "trees/memtable.rs"],
+    ),
+    // Its hashes have a key of the process.
+    forbid_except(
+        "quick_cache",
+        "clients may choose keys that share a place: add the file, if the cache has the hasher of \
+         `DefaultHashBuilder`",
+        &["trees/cache.rs"],
+    ),
+];
+
 pub const QUIET: &[ForbiddenWord] = &[
     forbid("println!", "only `app` prints: return the text, or log it with `tracing`"),
     forbid("eprintln!", "only `app` prints: return the text, or log it with `tracing`"),

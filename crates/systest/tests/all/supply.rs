@@ -187,3 +187,12 @@ fn bill_of_materials_lists_every_linked_crate_with_license_and_checksum() {
         assert_eq!(is_foreign, component.get("hashes").is_some(), "{name}");
     }
 }
+
+#[test]
+fn hasher_of_the_row_cache_draws_its_key_from_the_system() {
+    let lock = fs::read_to_string(tidy::root().join("Cargo.lock")).expect("it is there");
+    let (_, package) = lock.split_once("name = \"ahash\"\n").expect("the row cache brings it");
+    let package = package.split("[[package]]").next().unwrap_or_default();
+    // Without its feature `runtime-rng` it needs no `getrandom`, and its key is a constant.
+    assert!(package.contains("\"getrandom"), "{package}");
+}

@@ -39,6 +39,19 @@ fn forbidden_word_is_reported_in_code_and_not_in_comments_or_tests() {
 }
 
 #[test]
+fn hash_table_without_a_key_of_the_process_is_reported() {
+    let check = |path: &str, body: &str| tidy::forbidden_words(&file_workspace(path, body));
+    let table = "use hashbrown::HashTable;\n";
+    must_report(
+        check("crates/server/src/a.rs", "type Names = HashMap<u8, u8>;\n"),
+        "share a place",
+    );
+    must_report(check("crates/node/src/a.rs", table), "world::salt");
+    must_report(check("crates/store/src/a.rs", "use quick_cache::sync::Cache;\n"), "the hasher of");
+    must_accept(check("crates/store/src/trees/memtable.rs", table));
+}
+
+#[test]
 fn loop_without_watch_is_reported() {
     let check = |path: &str, body: &str| tidy::forbidden_words(&file_workspace(path, body));
     let spawns = "fn f() { tokio::spawn(run()); }\n";

@@ -3,7 +3,11 @@
 use super::test_files::DAY;
 use crate::Purpose;
 use crate::authority::{Authority, Revocation};
+use crate::keys::decode_key;
+use crate::sources;
+use std::os::unix::fs::PermissionsExt;
 use std::time::SystemTime;
+use zeroize::ZeroizeOnDrop;
 
 #[test]
 fn authority_opens_from_its_files_and_only_with_its_passphrase() {
@@ -52,4 +56,29 @@ fn issued_certificate_states_what_was_asked_for() {
         assert!(authority.revocation_list(&revoked, 1, now).is_err(), "{serial}");
     }
     assert!(Authority::create("Shop", now).is_err());
+}
+
+/// Compiles for values that are wiped when they are dropped.
+fn must_be_wiped<T: ZeroizeOnDrop>(_: &T) {}
+
+#[test]
+fn private_keys_are_wiped_in_every_form_that_is_kept() {
+    let now = SystemTime::now();
+    let authority = Authority::create("shop", now).expect("a valid name");
+    let plain = authority.key(None).expect("short");
+    must_be_wiped(&plain);
+    must_be_wiped(&authority.key(Some("correct horse")).expect("short"));
+    must_be_wiped(&decode_key(&plain, None).ok().expect("it was encoded"));
+    let issued = authority.issue(Purpose::Client, "alice", &[], now..now + DAY);
+    let issued = issued.expect("valid names");
+    must_be_wiped(&issued.key);
+    let file = tempfile::NamedTempFile::new().expect("a folder for temporary files");
+    std::fs::write(file.path(), issued.key.as_bytes()).expect("it is ours");
+    let mode = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(file.path(), mode).expect("it is ours");
+    let read = sources::read("tls_key_file", file.path(), true).expect("a file of its owner");
+    must_be_wiped(&read.pem);
+    assert_eq!(read.pem[..], *issued.key.as_bytes());
+    // In one piece: a text that grows would leave parts of it behind.
+    assert_eq!(read.pem.capacity(), read.pem.len() + 1);
 }

@@ -27,7 +27,8 @@ impl PassphraseSource {
             Some(path) => {
                 let io_failure = |error| Failure::file("read", path, &error);
                 let file = std::fs::File::open(path).map_err(io_failure)?;
-                let mut text = Zeroizing::new(String::new());
+                // In one piece: a text that grows would leave parts of it behind.
+                let mut text = Zeroizing::new(String::with_capacity(BYTES_MAX as usize + 1));
                 file.take(BYTES_MAX).read_to_string(&mut text).map_err(io_failure)?;
                 Ok(Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_string()))
             }
@@ -65,7 +66,7 @@ fn type_in(prompt: &str) -> Outcome<Zeroizing<String>> {
     eprint!("{prompt}: ");
     let _ = std::io::stderr().flush();
     tcsetattr(&stdin, OptionalActions::Flush, &silent).map_err(|error| unreadable(error.into()))?;
-    let mut text = Zeroizing::new(String::new());
+    let mut text = Zeroizing::new(String::with_capacity(BYTES_MAX as usize));
     let read = stdin.lock().take(BYTES_MAX).read_line(&mut text);
     // Shown again whatever was typed.
     let _ = tcsetattr(&stdin, OptionalActions::Flush, &modes);

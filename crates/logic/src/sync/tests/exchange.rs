@@ -130,6 +130,34 @@ fn exchange_bytes_are_proportional_to_differences() {
     assert!(within, "bytes for each row that differs: {costs:?}");
 }
 
+/// Adds rows that all fall into the leaf of one of them: the hash has no key, so anybody finds such
+/// keys by trying.
+fn flood_one_leaf(copy: &mut PartitionCopy, count: usize) -> BTreeMap<Key, Side> {
+    let leaf = leaf_of(&key_of(0));
+    let numbers = (1_000_000..).filter(|number| leaf_of(&key_of(*number)) == leaf);
+    let numbers: Vec<_> = numbers.take(count).collect();
+    numbers.iter().for_each(|number| copy.set(*number, b"flood"));
+    numbers.into_iter().map(|number| (key_of(number), Side::Local)).collect()
+}
+
+#[test]
+fn keys_of_one_leaf_cost_the_pages_of_their_own_rows_and_nothing_else() {
+    const PAGE: usize = 4;
+    let there = PartitionCopy::of(3_000);
+    let mut here = there.clone();
+    let flood = flood_one_leaf(&mut here, 20);
+    let compared = compare(&there, &here, PAGE);
+    assert_eq!(compared.differs.keys().collect::<Vec<_>>(), flood.keys().collect::<Vec<_>>());
+    assert!(compared.summary.is_complete);
+    // The path to the leaf, then its rows page by page.
+    let pages = (flood.len() + 1).div_ceil(PAGE) as u64 + 1;
+    assert!(compared.summary.questions <= 4 + pages, "{} questions", compared.summary.questions);
+    assert_eq!(compare(&here, &there, PAGE).differs, flood);
+    // A tree's size does not depend on how many rows share a leaf.
+    let (with, without) = (here.tree.bytes(), there.tree.bytes());
+    assert!(with <= without + 64, "{with} bytes with the flood, {without} without");
+}
+
 #[test]
 fn empty_copy_differs_in_every_row() {
     let (here, empty) = (PartitionCopy::of(3_000), PartitionCopy::default());

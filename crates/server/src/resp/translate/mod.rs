@@ -137,7 +137,7 @@ impl CommandContext<'_> {
     /// Returns true if the client must log in before it may do anything else.
     #[inline]
     pub fn requires_login(&self) -> bool {
-        self.shared.node.is_access_on() && self.client.principal.user().is_none()
+        self.shared.node.requires_login() && self.client.principal.user().is_none()
     }
 
     /// Records that a command of a client that has not logged in is refused.

@@ -11,6 +11,7 @@ mod dead_rows;
 mod everyday;
 pub(super) mod full_disk;
 mod growth;
+mod hash_floods;
 mod ingest;
 mod memtable;
 mod model;

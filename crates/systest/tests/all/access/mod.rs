@@ -3,13 +3,17 @@
 //! Promises: an experiment knows what a right allows from the documents, not from the product's
 //! table; a wrong verdict names the request, the user and the node.
 //! Never: asserts in its short form how long a change takes: other work shares the machine.
-//! Read next: `revocation.rs`, then `matrix/mod.rs`.
+//! Read next: `revocation.rs`, then `matrix/mod.rs` and `tenants.rs`.
 
 mod canary;
 mod certificates;
 mod cut_off;
+mod login_flood;
 mod matrix;
 mod revocation;
+mod switching;
+mod tenants;
+mod timing;
 
 use std::time::{Duration, Instant};
 use systest::access::{AccessAdmin, AccessVerdict};
@@ -21,22 +25,24 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time within which a revoked right ends everywhere, in seconds (`docs/run/access.md`).
 const REVOCATION_SECONDS: f64 = 5.0;
 
-/// Turns access on at node 1, and waits until every node requires a login. Returns the password of
-/// the user `admin`.
+/// Turns access on at node 1, and waits until it is on at every node. Returns the password of the
+/// user `admin`.
 fn turn_on(cluster: &mut Cluster) -> String {
     let password = AccessAdmin::new(&cluster.setup_mut(1).data).turn_on();
-    for address in cluster.client_addresses() {
-        let ask = || {
-            let mut client = Resp::connect(address).map_err(|error| error.to_string())?;
-            let reply = client.call_line("PING").map_err(|error| error.to_string())?;
-            match AccessVerdict::of_resp(&reply) {
-                AccessVerdict::Unauthenticated => Ok(()),
-                verdict => Err(format!("{address}: {verdict:?}")),
-            }
-        };
-        cluster.on_client_host(|| wait_until("access at every node", ask));
-    }
+    wait_for_access(cluster, true);
     password
+}
+
+/// Waits until access is on, or off, at every node.
+fn wait_for_access(cluster: &mut Cluster, on: bool) {
+    for node in cluster.nodes() {
+        // Asked at the local socket, which says so whether or not the listeners keep to it.
+        let admin = AccessAdmin::new(&cluster.setup_mut(node).data);
+        wait_until("access at every node", || match admin.is_on() == on {
+            true => Ok(()),
+            false => Err(format!("node {node} has not applied it")),
+        });
+    }
 }
 
 /// Asks until the verdict is the wanted one; returns the seconds since the change.

@@ -19,6 +19,7 @@ mod handoff;
 mod healing;
 mod memory;
 mod resize;
+mod ring_flood;
 mod scale;
 mod siblings;
 mod slow_disk;

@@ -31,7 +31,7 @@ impl Dice {
 }
 
 /// Returns the inputs that a fuzz target kept.
-fn corpus(target: &str) -> Vec<Vec<u8>> {
+pub(super) fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = systest::tidy::root().join("crates/fuzz/corpus").join(target);
     let entries = std::fs::read_dir(&folder).expect("the target has a corpus").flatten();
     let mut inputs: Vec<_> = entries.map(|entry| (entry.file_name(), entry.path())).collect();
@@ -50,7 +50,7 @@ fn identity(server: &Server, data: &Path) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// Returns valid requests, to be corrupted.
-fn resp_frames() -> Vec<Vec<u8>> {
+pub(super) fn resp_frames() -> Vec<Vec<u8>> {
     let mut frames: Vec<Vec<u8>> = [
         "GET a",
         "SET a b EX 10 NX",
@@ -81,7 +81,7 @@ fn resp_frames() -> Vec<Vec<u8>> {
 }
 
 /// Returns requests of an Arakoon client after its prologue, several to a connection.
-fn arakoon_frames() -> Vec<Vec<u8>> {
+pub(super) fn arakoon_frames() -> Vec<Vec<u8>> {
     let prologue = b"\0\0\xff\xb1\x01\0\0\0\x05\0\0\0ricky";
     let requests: [&[u8]; 9] = [
         b"\x01\0\xff\xb1\x02\0\0\0me\x05\0\0\0ricky",
@@ -99,7 +99,7 @@ fn arakoon_frames() -> Vec<Vec<u8>> {
 }
 
 /// Returns bodies of handshake messages between nodes, of every kind.
-fn handshake_bodies() -> Vec<Vec<u8>> {
+pub(super) fn handshake_bodies() -> Vec<Vec<u8>> {
     let put_incarnation = |out: &mut Vec<u8>| (1..=3).for_each(|number| out.put_u64(number));
     let names = |out: &mut Vec<u8>| {
         out.put_string(b"n2");

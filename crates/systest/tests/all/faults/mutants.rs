@@ -20,7 +20,7 @@ struct Mutant {
     verdict: &'static [&'static str],
 }
 
-const MUTANTS: [Mutant; 5] = [
+const MUTANTS: [Mutant; 6] = [
     Mutant {
         rule: "SkipSyncs",
         fault: "F-20",
@@ -51,7 +51,17 @@ const MUTANTS: [Mutant; 5] = [
         experiment: "cluster::once::retries_after_lost_responses_apply_once_at_any_node",
         verdict: &["each applied once", "an answer was not that of the first attempt"],
     },
+    Mutant {
+        rule: SKIP_FRONT_END_RIGHTS,
+        fault: "S8",
+        experiment: "access::matrix::every_operation_is_allowed_and_denied_as_the_documents_say_\
+                     in_every_protocol",
+        verdict: &[": denied expected, Granted"],
+    },
 ];
+
+/// Rule that only the node that opens a forwarded request keeps.
+pub const SKIP_FRONT_END_RIGHTS: &str = "SkipFrontEndRights";
 
 /// Maximum number of tries: some mutants are caught only by chance.
 const TRIES_MAX: usize = 5;
@@ -75,8 +85,8 @@ fn mutants_are_caught_by_the_experiments_that_guard_their_rules() {
     if !is_long_form() {
         return skipped(name, "takes its time: `make test-long`");
     }
-    if find_tool("cargo").is_none() && std::env::var_os("CARGO").is_none() {
-        return skipped(name, "needs `cargo`, which is not installed");
+    if let Some(reason) = missing_builder() {
+        return skipped(name, reason);
     }
     let _permit = experiment();
     let scratch = Scratch::new("f59");
@@ -155,8 +165,14 @@ fn run_to_end(command: &mut Command) -> Option<ExitStatus> {
     None
 }
 
+/// Returns the reason why no binary can be built here. `None`: one can.
+pub fn missing_builder() -> Option<&'static str> {
+    let has_cargo = find_tool("cargo").is_some() || std::env::var_os("CARGO").is_some();
+    (!has_cargo).then_some("needs `cargo`, which is not installed")
+}
+
 /// Builds the binary whose rules can be broken, in its own folder.
-fn build() -> PathBuf {
+pub fn build() -> PathBuf {
     let folder = systest::tidy::root().join("target/mutants");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.args(["build", "--quiet", "--locked", "-p", "credenza", "--bin", "credenza"]);

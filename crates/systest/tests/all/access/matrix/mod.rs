@@ -4,7 +4,7 @@
 //! Promises: the expected verdict comes from `model.rs`, which shares nothing with the product; an
 //! operation without a row fails `complete.rs`; each row is allowed and denied at least once.
 //! Never: judges an operation by its outcome: whether the right was there is all that counts.
-//! Read next: `model.rs`, `http.rs`, `complete.rs`.
+//! Read next: `model.rs`, `http.rs`, `complete.rs`, `second_decision.rs`.
 
 mod arakoon;
 mod callers;
@@ -12,6 +12,7 @@ mod complete;
 mod http;
 mod model;
 mod resp;
+mod second_decision;
 
 use super::turn_on;
 use callers::{HttpCaller, RespCaller};
