@@ -113,7 +113,11 @@ pub const CRATES: [CrateRule; 28] = [
         imports: &["base", "runtime", "tls"],
         never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
-    CrateRule { name: "replica_state", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET, KEYED] },
+    CrateRule {
+        name: "replica_state",
+        imports: PATH,
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
+    },
     // The two paths do not import each other.
     CrateRule {
         name: "replication",
@@ -157,9 +161,17 @@ pub const CRATES: [CrateRule; 28] = [
         imports: BUCKET_MOVES_IMPORTS,
         never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
-    CrateRule { name: "node", imports: NODE_IMPORTS, never: &[NODE, PARENTS, ORDERED, QUIET, KEYED] },
+    CrateRule {
+        name: "node",
+        imports: NODE_IMPORTS,
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
+    },
     CrateRule { name: "api", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
-    CrateRule { name: "server", imports: &["api", "base", "node", "tls"], never: &[SERVER, QUIET, KEYED] },
+    CrateRule {
+        name: "server",
+        imports: &["api", "base", "node", "tls"],
+        never: &[SERVER, QUIET, KEYED],
+    },
     // Every crate's tests may use it, and nothing that is shipped.
     CrateRule { name: SIMULATOR, imports: &["base", "runtime"], never: &[ORDERED] },
     CrateRule { name: "program", imports: &["base"], never: &[] },
