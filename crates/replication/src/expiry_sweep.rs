@@ -80,11 +80,11 @@ mod tests {
     use super::*;
     use crate::budget::Budget;
     use crate::counts::BucketCounts;
-    use crate::layout::StoredSession;
     use crate::overlay::StoreSource;
     use crate::pending_entry::{EntryBuffers, PendingEntry};
     use base::limits::SESSION_TTL_MS;
     use base::{GroupId, LogIndex, SessionId};
+    use replica_state::layout::StoredSession;
     use std::collections::VecDeque;
     use store::MemoryTrees;
 

@@ -33,8 +33,10 @@ impl Password {
 /// Hash of a password: argon2id with the parameters of [`PasswordHash::PREFIX`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash {
-    text: String,
+    text: Zeroizing<String>,
 }
+
+impl ZeroizeOnDrop for PasswordHash {}
 
 impl PasswordHash {
     /// Beginning of every hash. Other parameters are refused: they would let one row decide how
@@ -66,7 +68,7 @@ impl PasswordHash {
                 && is_base64(hash, PasswordHash::HASH_CHARACTERS)
         });
         match is_valid {
-            true => Ok(PasswordHash { text: text.into() }),
+            true => Ok(PasswordHash { text: Zeroizing::new(text.into()) }),
             false => {
                 let prefix = PasswordHash::PREFIX;
                 let text = format!("a password's hash must begin with {prefix}");

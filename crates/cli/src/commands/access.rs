@@ -127,7 +127,7 @@ impl AccessCommand {
                 address.done("access is off: everybody may do what their listener allows\n")
             }
             AccessVerb::Hash => {
-                let password = Password::new(read_password()?.as_bytes())?;
+                let password = Password::new(read_password()?.text().as_bytes())?;
                 let hash = server::hash_password(&password)?;
                 if address.json {
                     return output::json(&serde_json::json!({ "password_hash": hash.text() }));

@@ -13,12 +13,11 @@
 //! may be a password in the wrong place.
 
 use super::join;
-use crate::secret_file;
-use crate::settings::{Settings, line_of};
 use base::access::{AccessBootstrap, BootstrapUser, Grant, PasswordHash};
 use node::PendingJoin;
-use program::{Failure, Outcome};
+use program::{Failure, Outcome, secret_file};
 use serde::Deserialize;
+use settings::{Settings, line_of};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -117,7 +116,19 @@ fn without_value(message: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secret_file::tests::file;
+    use std::fs::{OpenOptions, Permissions};
+    use std::io::Write;
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+
+    /// Reads a file with this text that others may do `mode` with.
+    fn read_with(mode: u32, text: &str) -> Outcome<AccessBootstrap> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("access.toml");
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        made.and_then(|mut file| file.write_all(text.as_bytes())).expect("a file");
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).expect("a mode");
+        read(&path)
+    }
 
     fn hash() -> String {
         format!("{}{}${}", PasswordHash::PREFIX, "c".repeat(22), "H".repeat(43))
@@ -172,15 +183,14 @@ mod tests {
 
     #[test]
     fn access_bootstrap_file_that_others_can_read_is_refused() {
-        let good = file("access-good", 0o600, &text());
-        assert!(read(&good).is_ok());
+        assert!(read_with(0o600, &text()).is_ok());
         for mode in [0o640, 0o604, 0o644] {
-            let refused = read(&file("access-open", mode, &text())).expect_err("others read it");
+            let refused = read_with(mode, &text()).expect_err("others read it");
             let words = refused.to_string();
             assert!(words.contains(SETTING) && words.contains("chmod 600"), "{words}");
         }
         let long = "#".repeat(BYTES_MAX + 1);
-        let words = read(&file("access-long", 0o600, &long)).expect_err("too long").to_string();
+        let words = read_with(0o600, &long).expect_err("too long").to_string();
         assert!(words.contains("more than 1048576 bytes"), "{words}");
         assert!(read(Path::new("/nowhere")).is_err());
     }

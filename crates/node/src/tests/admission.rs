@@ -128,7 +128,9 @@ async fn single_use_token_admits_one_node_which_may_ask_again_until_it_has_conne
         must_be_spent(join(3)).await;
     }
     must_be_spent(replace(None)).await;
-    let refused = node.decided_value(GroupId(0), LogIndex(1), Some(token.digest())).await;
+    let refused = node
+        .decided_value(&base::Principal::Node, GroupId(0), LogIndex(1), Some(token.digest()))
+        .await;
     assert_eq!(reason(refused), Reason::Forbidden);
     // Its answer has the cluster's secret, which the node has stored by the time it connects.
     let connected = IncarnationId { number: 1, token: 7 };

@@ -77,6 +77,6 @@ async fn forwarded_requests_are_denied_where_they_are_opened_without_a_decision_
         assert_eq!(decided.map(drop), Err(base::Kind::Denied), "the rule is whole again");
     }
     let act = async { master.authorize(&user, Operate::Reload) };
-    assert_eq!(without_entry_decision(act).await, Ok(()));
+    assert!(without_entry_decision(act).await.is_ok());
     assert_eq!(reason(master.authorize(&user, Operate::Reload)), Reason::Forbidden);
 }

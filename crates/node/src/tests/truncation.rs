@@ -14,6 +14,7 @@ use base::{
 };
 use bytes::Bytes;
 use logic::consensus::{Body as Said, Message};
+use replica_host::Groups;
 use replica_host::flush::{self, Flush};
 use replica_host::recovery::{RepairedEntries, context, replay};
 use replication::bucket::Bucket;

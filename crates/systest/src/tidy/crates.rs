@@ -136,17 +136,6 @@ pub const CRATES: [CrateRule; 28] = [
         never: &[AUDIT_LOG, PARENTS, ORDERED, QUIET, KEYED],
     },
     CrateRule {
-        name: "node",
-        imports: NODE_IMPORTS,
-        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
-    },
-    CrateRule { name: "api", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
-    CrateRule {
-        name: "server",
-        imports: &["api", "base", "node", "tls"],
-        never: &[SERVER, QUIET, KEYED],
-    },
-    CrateRule {
         name: "replica_host",
         imports: REPLICA_HOST_IMPORTS,
         never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],

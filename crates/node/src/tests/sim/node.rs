@@ -4,6 +4,7 @@ use super::process::{NEVER, cut_short};
 use super::rot::Rot;
 use super::transport::{Outbox, outbox_peers};
 use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
+use replica_host::Groups;
 use replica_host::flush::{Flush, FlushStep};
 use replica_host::recovery::{RepairedEntries, ReplayContext, context, replay};
 use replica_state::comparison::Comparisons;
