@@ -318,12 +318,13 @@ pub struct NewGroup {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {
-    "anyOf": [
-        { "required": ["lifetime_ms"], "properties": { "lifetime_ms": { "type": "integer" } } },
-        { "required": ["uses"], "properties": { "uses": { "type": "integer" } } },
+    "allOf": [
+        { "required": ["standing"], "properties": { "standing": { "const": true } } },
+        { "anyOf": [
+            { "required": ["lifetime_ms"], "properties": { "lifetime_ms": { "type": "integer" } } },
+            { "required": ["uses"], "properties": { "uses": { "type": "integer" } } },
+        ] },
     ],
-    "required": ["standing"],
-    "properties": { "standing": { "const": true } },
 }))]
 pub struct NewToken {
     /// Lifetime of the token in milliseconds.

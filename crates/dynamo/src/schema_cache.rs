@@ -242,7 +242,10 @@ mod tests {
         };
         let bucket = |name| BucketName::new("available", name).expect("a name");
         let mut epoch = schema.copies_epoch();
-        let mut has_changed = || epoch != std::mem::replace(&mut epoch, schema.copies_epoch());
+        let mut has_changed = || {
+            let now = schema.copies_epoch();
+            std::mem::replace(&mut epoch, now) != now
+        };
         let default = Properties::available().replication.n_val;
         schema.set_custom(bucket("b"), with_copies(default));
         assert!(!has_changed(), "as its type");

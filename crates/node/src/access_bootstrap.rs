@@ -7,7 +7,6 @@
 //! which each could have another one.
 
 use crate::Node;
-use crate::startup::is_alone;
 use audit_log::{AuditOutcome, AuditRecord};
 use base::access::AccessBootstrap;
 use base::{AccessCall, DirectoryCall, Error, Result};
@@ -16,7 +15,8 @@ use base::{AccessCall, DirectoryCall, Error, Result};
 const SETTING: &str = "access_bootstrap_file";
 
 /// Writes the first users and roles, if the settings have them and the cluster has none.
-pub(crate) async fn apply(node: &Node) -> Result<()> {
+/// `is_only_member`: false if the cluster has other members, too.
+pub(crate) async fn apply(node: &Node, is_only_member: bool) -> Result<()> {
     let Some(bootstrap) = node.cluster.settings.access_bootstrap.clone() else { return Ok(()) };
     if node.access_version() > 0 {
         tracing::debug!(
@@ -24,7 +24,7 @@ pub(crate) async fn apply(node: &Node) -> Result<()> {
         );
         return Ok(());
     }
-    if !is_alone(&node.router.directory.group) {
+    if !is_only_member {
         tracing::warn!(
             target: "node", setting = SETTING,
             "not applied: the cluster has several members and was founded without it; use \

@@ -223,7 +223,8 @@ impl Node {
     }
 
     /// Returns an entry of a group's log that this node knows to be decided, for a member that lost
-    /// it; needs no quorum. `token`: the join token of a caller who is no operator, who is recorded.
+    /// it; needs no quorum. `token`: the join token of a caller who is no operator; that is
+    /// recorded.
     ///
     /// Errors: `StaleReplica` (this node does not know it, or has it in its store only),
     /// `Forbidden`.

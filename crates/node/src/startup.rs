@@ -63,7 +63,12 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     start_loops(&node, is_stored);
     become_ready(&node).await?;
     start_threads(&node)?;
-    access_bootstrap::apply(&node).await?;
+    let is_only_member = is_alone(&node.router.directory.group);
+    if let Err(error) = access_bootstrap::apply(&node, is_only_member).await {
+        // Whoever learns of it may start again: the data directory is free by then.
+        let _ = node.stop().await;
+        return Err(error);
+    }
     tracing::info!(target: "node", took_ms = world::milliseconds() - start_ms, "serving");
     Ok(node)
 }
@@ -176,7 +181,7 @@ async fn become_ready(node: &Node) -> Result<()> {
 }
 
 /// Returns true if this node is the group's only member.
-pub(crate) fn is_alone(group: &Group) -> bool {
+fn is_alone(group: &Group) -> bool {
     let configuration = group.configuration();
     let mut members = configuration.members().iter();
     members.all(|member| member.node == group.shared.node)

@@ -1,8 +1,8 @@
 //! Dropped buckets, until their space is back: whether anything of one may still be applied here.
 //!
 //! Promises: space is given back only once every value is applied that may hold an update of the
-//! bucket; a member that lags waits until it has come so far. The directory remembers the drop until
-//! every member had time to see it: one that was down would keep the rows for good.
+//! bucket; a member that lags waits until it has come so far. The directory remembers the drop
+//! until every member had time to see it: one that was down would keep the rows for good.
 //! Never: waits, or gives space back itself.
 
 use base::{GroupId, LogIndex};

@@ -41,13 +41,13 @@ impl<'t> KeyList<'t> {
         if self.last.as_ref().is_some_and(|last| last[..] == *key) {
             return;
         }
+        self.last = Some(Key::copy_from_slice(key));
         // Bounded by what is computed: the steps of a sequence may name two keys a thousand times.
         if self.computed == KEYS_MAX {
             self.more += 1;
             return;
         }
         self.computed += 1;
-        self.last = Some(Key::copy_from_slice(key));
         let digest = self.trail.key_digest(bucket, key);
         if !self.digests.contains(&digest) {
             self.digests.push(digest);

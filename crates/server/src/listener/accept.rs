@@ -100,6 +100,11 @@ pub(super) async fn run(
         }
     }
     drop(listener);
+    end_connections(connections, shared).await;
+}
+
+/// Waits for open connections, up to `shutdown_timeout_ms`, and ends the others.
+async fn end_connections(mut connections: JoinSet<()>, shared: &Shared) {
     let time_limit = shared.live.shutdown_timeout();
     let ended = async { while connections.join_next().await.is_some() {} };
     if round::rest(timeout(time_limit, ended)).await.is_err() {

@@ -63,7 +63,8 @@ fn operators_listener_beyond_loopback_stays_closed_when_its_places_are_taken() {
         ServerSettings { admin_listen: Some(beyond_loopback()[0]), ..ServerSettings::default() };
     let server = SecureServer::start(listeners(ListenerMode::Required), settings);
     let client = server.client(None);
-    let members = b"GET /v1/cluster/members HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
+    let members =
+        b"GET /v1/cluster/members HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let requests = [&http("/live")[..], members].concat();
     let answered = server.runtime.block_on(async {
         let mut taken = Vec::new();

@@ -28,8 +28,13 @@ pub fn bodies(data: &ExampleData) -> Vec<Body> {
     ]
 }
 
+/// Descriptions of later properties: a bound on bytes, and what is audited.
+pub fn later_bodies(data: &ExampleData) -> Vec<Body> {
+    [bounded_bodies(data), audited_bodies(data)].concat()
+}
+
 /// Descriptions of buckets and types with a bound on their bytes.
-pub fn bounded_bodies(data: &ExampleData) -> Vec<Body> {
+fn bounded_bodies(data: &ExampleData) -> Vec<Body> {
     let bound = |properties: &mut Properties| {
         if properties.counted {
             properties.bytes_max = data.numbers[0].clamp(1, 1 << 53);
@@ -48,7 +53,7 @@ pub fn bounded_bodies(data: &ExampleData) -> Vec<Body> {
 }
 
 /// Descriptions of buckets and types of which some are audited: none of them needs counts.
-pub fn audited_bodies(data: &ExampleData) -> Vec<Body> {
+fn audited_bodies(data: &ExampleData) -> Vec<Body> {
     let audited = Properties { audit: BucketAudit::Writes, ..Properties::default() };
     let all = Properties { audit: BucketAudit::All, ..Properties::available() };
     let mut bodies = bounded_bodies(data);

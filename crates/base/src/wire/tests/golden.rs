@@ -78,8 +78,7 @@ fn version_1_wire_bytes_match_golden_file() {
     access::write_principals(&mut text);
     write_later(&mut text, access::quota_calls(), Vec::new());
     write_reasons(&mut text, quota_reasons);
-    write_later(&mut text, Vec::new(), counted::bounded_bodies(&data));
-    write_later(&mut text, Vec::new(), counted::audited_bodies(&data));
+    write_later(&mut text, Vec::new(), counted::later_bodies(&data));
     write_later(&mut text, level::token_calls(&data), Vec::new());
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");

@@ -1,4 +1,4 @@
-//! Memory of transactions, of watched keys, and of commands whose answers are much larger than they.
+//! Memory of transactions, of watched keys, and of commands with answers much larger than they.
 
 use super::frames::request;
 use super::test_client::{TestClient, TestServer, show};

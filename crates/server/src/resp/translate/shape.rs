@@ -7,7 +7,7 @@ use crate::resp::client::WatchedKey;
 use crate::resp::glob::{Glob, run_long_match};
 use base::{Body, BucketName, Entry, Error, Key, Outcome, Page, Reason, Row, SyncPolicy, Value};
 use bytes::Bytes;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -384,7 +384,7 @@ fn write_keys(glob: &Glob, page: &Page, ctx: &mut CommandContext<'_>) {
 
 fn watch(keys: &[Key], rows: &[Option<Row>], ctx: &mut CommandContext<'_>) {
     let watched = ctx.client.watched.iter().map(|watched| watched.key.clone());
-    let mut known: HashSet<Key> = watched.collect();
+    let mut known: BTreeSet<Key> = watched.collect();
     for (key, row) in keys.iter().zip(rows) {
         // A key that is watched twice keeps its first version.
         if known.insert(key.clone()) {

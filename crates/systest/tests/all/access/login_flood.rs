@@ -117,9 +117,9 @@ fn hundred_wrong_logins_at_a_time_leave_other_clients_served_and_memory_bounded(
     figures.print();
     before.must_be_served("before the flood");
     during.must_be_served("during the flood");
-    // Control: passwords were verified all the time, and more would have been.
+    // Control: passwords were verified all the time. All guessers have places to wait in.
     let count = |word: &str| refusals.get(word).copied().unwrap_or(0);
-    assert!(count("WRONGPASS") > 0 && count("OVERLOADED") > 0, "{refusals:?}");
+    assert!(count("WRONGPASS") > 0, "{refusals:?}");
     let known = ["WRONGPASS", "OVERLOADED", "TOOMANY"].iter().map(|word| count(word)).sum::<u64>();
     assert_eq!(known, refusals.values().sum::<u64>(), "{refusals:?}");
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
