@@ -2,7 +2,7 @@
 //!
 //! `UPDATE_DOCS=1 cargo test -p bench charted` draws them again.
 
-use crate::charts::{Axis, Chart, Scale, Series};
+use load_generator::charts::{Axis, Chart, Scale, Series};
 use std::path::Path;
 
 /// Returns the rows of a page's first table that consist of numbers only.

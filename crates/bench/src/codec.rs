@@ -4,9 +4,9 @@
 //! `base::codec`, and its strings. `black_box` keeps the compiler from turning the loop into a
 //! word, and from seeing that what is read was written just before.
 
-use crate::charts::short;
 use crate::median::median;
 use base::codec::{Reader, Writer};
+use load_generator::charts::short;
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,10 +1,11 @@
 //! The words of `credenza bench`.
 
-use crate::config::{Config, Items, convert_terms, is_erlang, read_erlang};
-use crate::console::{print, print_report, read};
-use crate::error::BenchError;
-use crate::{codec, disk, job, quick, suite};
+use crate::{codec, quick, suite};
 use clap::{Args, Subcommand};
+use load_generator::config::{Config, Items, convert_terms, is_erlang, read_erlang};
+use load_generator::console::{print, print_report, read};
+use load_generator::error::BenchError;
+use load_generator::{disk, job};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

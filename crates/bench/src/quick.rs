@@ -1,11 +1,11 @@
 //! `credenza bench quick`: a short load of a running node, without a file of settings.
 
-use crate::config::{Config, Item, Items, TomlValue};
-use crate::error::BenchError;
-use crate::load::NullObserver;
-use crate::{drivers, job, load};
 use base::BucketName;
 use clap::Args;
+use load_generator::config::{Config, Item, Items, TomlValue};
+use load_generator::error::BenchError;
+use load_generator::load::NullObserver;
+use load_generator::{drivers, job, load};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -61,7 +61,7 @@ impl QuickArguments {
         let display =
             if json { job::ProgressDisplay::Nothing } else { job::ProgressDisplay::Lines };
         let (folder, report) = job::run(&config, None, display)?;
-        crate::console::print_report(&report, &folder, json)
+        load_generator::console::print_report(&report, &folder, json)
     }
 
     /// Writes each key once, so that reads find rows.

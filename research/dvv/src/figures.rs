@@ -2,7 +2,7 @@
 
 use super::growth;
 use super::outcome::{LoadOutcome, Study};
-use bench::{Axis, Chart, Scale, Series};
+use load_generator::charts::{Axis, Chart, Scale, Series};
 
 /// Number of clients of the first figure.
 const CLIENTS: u32 = 500;

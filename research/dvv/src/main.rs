@@ -27,8 +27,8 @@ mod tests;
 mod truth;
 mod world;
 
-use bench::BenchError;
 use clap::CommandFactory;
+use load_generator::error::BenchError;
 use options::StudyArguments;
 use std::process::ExitCode;
 
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 
 fn study(arguments: StudyArguments) -> Result<(), BenchError> {
     // A failed print is ignored: the results are in files.
-    let mut print_line = |line: &str| drop(bench::print(line));
+    let mut print_line = |line: &str| drop(load_generator::console::print(line));
     let (folder, text) = run::run(&arguments.options()?, &mut print_line)?;
-    Ok(bench::print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)
+    Ok(load_generator::console::print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)
 }

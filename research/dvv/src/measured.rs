@@ -1,7 +1,7 @@
 //! Counts of one run of the study.
 
-use bench::new_histogram;
 use hdrhistogram::Histogram;
+use load_generator::load::new_histogram;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Options of the study, and its command line.
 
-use bench::BenchError;
 use clap::Parser;
+use load_generator::error::BenchError;
 use std::path::PathBuf;
 use std::time::Duration;
 

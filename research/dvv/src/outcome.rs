@@ -2,7 +2,9 @@
 
 use super::measured::{Measured, Returned};
 use super::study::StudyLoad;
-use bench::{Machine, Percentiles, short};
+use load_generator::charts::short;
+use load_generator::machine::Machine;
+use load_generator::report::Percentiles;
 use serde::{Deserialize, Serialize};
 
 /// Results of the whole study.

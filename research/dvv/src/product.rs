@@ -4,7 +4,10 @@
 use super::options::StudyOptions;
 use super::outcome::Product;
 use super::study::{self, Mix, NODES};
-use bench::{BenchError, Causality, Collected, Percentiles, Process, new_histogram};
+use bench::Process;
+use load_generator::error::BenchError;
+use load_generator::load::{Causality, Collected, new_histogram};
+use load_generator::report::Percentiles;
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,7 +25,7 @@ pub fn run(
     report: &mut dyn FnMut(&str),
 ) -> Result<Vec<Product>, BenchError> {
     // The limit is raised before the nodes start, which inherit it.
-    bench::allow_many_files();
+    load_generator::machine::allow_many_files();
     let folder = folder.canonicalize().map_err(|error| error.to_string())?;
     let (_cluster, port) = start_cluster(&folder)?;
     let mut all = Vec::new();
@@ -30,7 +33,7 @@ pub fn run(
         for mix in study::mixes() {
             let bucket = all.len();
             let settings = settings(options, &mix, *value_bytes, (port, bucket), time);
-            let run = bench::measure("the database", &settings)?;
+            let run = load_generator::job::measure("the database", &settings)?;
             let product = outcome(&mix, *value_bytes, &run);
             report(&format!(
                 "{:<15} {value_bytes:>5} bytes  {:<16} {:>6.0}/s  clock {:>6.1}  values {:.3}  \

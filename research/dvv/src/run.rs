@@ -5,7 +5,9 @@ use crate::options::StudyOptions;
 use crate::outcome::{LoadOutcome, Study};
 use crate::study::{self, Cost, StudyLoad};
 use crate::{figures, product, tables, world};
-use bench::{BenchError, Machine, progress_bar, time_name};
+use load_generator::error::BenchError;
+use load_generator::machine::Machine;
+use load_generator::report::{progress_bar, time_name};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 

@@ -1,6 +1,6 @@
 //! Loads of the study: mixes, sizes, and the cost of a message.
 
-use bench::{Operation, named_mix};
+use load_generator::config::{Operation, named_mix};
 use std::time::Duration;
 
 /// Gets, puts and updates by weight.

@@ -3,7 +3,8 @@
 
 use super::figures::FILES;
 use super::outcome::{LoadOutcome, Study};
-use bench::{Percentiles, short};
+use load_generator::charts::short;
+use load_generator::report::Percentiles;
 
 /// Published figures of a mix: bytes of DVV and of version vectors, and values a key.
 type Published = (&'static str, u32, u32, Option<[f64; 2]>);

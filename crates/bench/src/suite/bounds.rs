@@ -1,7 +1,7 @@
 //! Bounds: limits on figures of a measure or of a soak, and verdicts on them.
 
-use crate::charts::short;
-use crate::config::{Item, Items};
+use load_generator::charts::short;
+use load_generator::config::{Item, Items};
 
 /// A bound on one figure.
 #[derive(Clone, Debug, PartialEq)]

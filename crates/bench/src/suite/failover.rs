@@ -9,8 +9,8 @@ use super::point::run_from;
 use super::results::Run;
 use super::server::StartedServer;
 use super::work::{Failover, failover_config};
-use crate::drivers;
-use crate::load::{self, ReportRow, RunObserver};
+use load_generator::drivers;
+use load_generator::load::{self, ReportRow, RunObserver};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 

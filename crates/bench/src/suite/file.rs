@@ -7,7 +7,7 @@ use super::store_program::StoreProgram;
 use super::work::{
     PORTS, Placeholders, RELAYS, SURVIVORS, Work, failover_config, fill_placeholders,
 };
-use crate::config::{Config, Item, Items, duration_of};
+use load_generator::config::{Config, Item, Items, duration_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, PathBuf};
 use std::time::Duration;

@@ -7,7 +7,7 @@ use super::output::write_pages;
 use super::overview::{Verdict, measured_suites, verdicts};
 use super::point::{PointRun, SuitePaths};
 use super::{create_directory, soak};
-use crate::machine::allow_many_files;
+use load_generator::machine::allow_many_files;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

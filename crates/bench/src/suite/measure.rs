@@ -4,7 +4,7 @@ use super::bounds::{Divisor, FigureBound};
 use super::file::{LoadOverrides, Server, config};
 use super::published::Published;
 use super::work::{Placeholders, Work};
-use crate::config::{Config, Item, Items};
+use load_generator::config::{Config, Item, Items};
 use std::collections::BTreeMap;
 
 /// A measure: one kind of work on several servers.

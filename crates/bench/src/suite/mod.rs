@@ -82,7 +82,7 @@ pub struct SuiteOptions {
 pub fn suite_text(name: &str) -> Result<String, String> {
     match SUITES.iter().find(|(suite_name, _)| *suite_name == name) {
         Some((_, text)) => Ok(text.to_string()),
-        None => crate::console::read(Path::new(name)),
+        None => load_generator::console::read(Path::new(name)),
     }
 }
 

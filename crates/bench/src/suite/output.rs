@@ -7,8 +7,8 @@ use super::results::{Point, Results};
 use super::soak;
 use super::tables::{markdown, points, ratio, unmeasured};
 use super::work::Work;
-use crate::charts::{Axis, Chart, LineWeight, Scale, Series};
-use crate::report::file_label;
+use load_generator::charts::{Axis, Chart, LineWeight, Scale, Series};
+use load_generator::report::file_label;
 use std::path::{Path, PathBuf};
 
 /// Writes `results.md`, `results.json` and the charts; returns the Markdown text.

@@ -8,8 +8,8 @@ use super::file::{LoadOverrides, Suite};
 use super::output::folder_of;
 use super::results::Results;
 use super::{SUITES, goals, soak};
-use crate::config::Items;
-use crate::report::file_label;
+use load_generator::config::Items;
+use load_generator::report::file_label;
 use std::path::{Path, PathBuf};
 
 /// Folder of the flame graphs of what falls short, within a folder of documents.

@@ -11,8 +11,8 @@ use super::work::{
     Placeholders, SpeedSource, Tool, Work, fill_placeholders, redis_benchmark, write_records,
 };
 use crate::flame::Recording;
-use crate::load::{self, Collected};
-use crate::report::Percentiles;
+use load_generator::load::{self, Collected};
+use load_generator::report::Percentiles;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -130,7 +130,7 @@ pub fn run_from(collected: &Collected) -> Run {
     let errors = collected.operations.iter().flat_map(|operation| operation.errors.clone());
     Run {
         throughput: collected.throughput(),
-        latency_us: Percentiles::from_histogram(&crate::report::merged_latency(collected)),
+        latency_us: Percentiles::from_histogram(&load_generator::report::merged_latency(collected)),
         failed: collected.failed(),
         errors: errors.collect(),
         ..Run::default()

@@ -1,7 +1,7 @@
 //! Progress of a long load inside a suite: a line every ten seconds.
 
-use crate::charts::short;
-use crate::load::{ReportRow, RunObserver};
+use load_generator::charts::short;
+use load_generator::load::{ReportRow, RunObserver};
 
 /// Seconds between two lines; a load that is shorter has none.
 const LINE_INTERVAL_S: f64 = 10.0;
@@ -42,7 +42,7 @@ impl ProgressLine {
 impl RunObserver for ProgressLine {
     fn row(&mut self, row: &ReportRow) -> Result<(), String> {
         match self.count(row) {
-            Some(line) => crate::console::print(&format!("{line}\n")),
+            Some(line) => load_generator::console::print(&format!("{line}\n")),
             None => Ok(()),
         }
     }
@@ -51,7 +51,7 @@ impl RunObserver for ProgressLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{OperationWindow, RunPart};
+    use load_generator::load::{OperationWindow, RunPart};
 
     #[test]
     fn progress_has_a_line_every_ten_seconds_with_the_rate_since_the_last() {

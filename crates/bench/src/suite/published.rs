@@ -4,7 +4,7 @@
 
 use super::measure::Measure;
 use super::results::{Point, Results, Run};
-use crate::config::{Item, Items};
+use load_generator::config::{Item, Items};
 use std::collections::BTreeMap;
 
 /// Name of the figure: seconds in which each client does the published number of operations.

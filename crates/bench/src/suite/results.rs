@@ -2,11 +2,11 @@
 
 use super::file::Suite;
 use super::soak::SoakRun;
-use crate::charts::short;
 use crate::codec::CodecResult;
-use crate::machine::Machine;
 use crate::median::median;
-use crate::report::Percentiles;
+use load_generator::charts::short;
+use load_generator::machine::Machine;
+use load_generator::report::Percentiles;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

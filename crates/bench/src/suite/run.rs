@@ -9,10 +9,10 @@ use super::results::{Results, Run};
 use super::soak::{self, Soak};
 use super::{create_directory, point};
 use crate::codec;
-use crate::config::Items;
-use crate::error::BenchError;
-use crate::machine::{Machine, allow_many_files, current_commit};
-use crate::report::time_name;
+use load_generator::config::Items;
+use load_generator::error::BenchError;
+use load_generator::machine::{Machine, allow_many_files, current_commit};
+use load_generator::report::time_name;
 use std::path::PathBuf;
 use std::time::SystemTime;
 

@@ -4,7 +4,7 @@
 //! becomes the size, the text `{rows}` alone becomes the number of rows, as a number. A bound with
 //! `sizes = [4]` holds for that size alone.
 
-use crate::config::{Item, Items, TomlValue};
+use load_generator::config::{Item, Items, TomlValue};
 
 /// Rows of one unit of a size.
 const ROWS: u64 = 1_000_000;

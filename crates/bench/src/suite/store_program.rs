@@ -1,7 +1,7 @@
 //! Store without a server, which its own benchmark program drives in its process: RocksDB's
 //! `db_bench`.
 
-use crate::config::{Item, Items};
+use load_generator::config::{Item, Items};
 use std::collections::BTreeMap;
 
 /// A store and the runs of its benchmark program.

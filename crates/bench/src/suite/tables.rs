@@ -8,9 +8,9 @@ use super::output::charts;
 use super::results::{Point, Results};
 use super::soak;
 use super::work::{SpeedSource, Work};
-use crate::charts::short;
 use crate::codec::PUBLISHED;
-use crate::machine::Machine;
+use load_generator::charts::short;
+use load_generator::machine::Machine;
 
 /// Returns the points with their measures that were run, in the order of the suite.
 pub fn points<'a>(suite: &'a Suite, results: &Results) -> Vec<(&'a str, Vec<&'a Measure>)> {

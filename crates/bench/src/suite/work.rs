@@ -1,8 +1,8 @@
 //! Work of one measurement: a load of this tool, a foreign tool, or nothing at all.
 
 use super::file::{Server, config};
-use crate::config::{Config, Item, Items, duration_of};
-use crate::report::Percentiles;
+use load_generator::config::{Config, Item, Items, duration_of};
+use load_generator::report::Percentiles;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;

@@ -98,7 +98,7 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 28] = [
+pub const CRATES: [CrateRule; 29] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET, KEYED] },
@@ -173,11 +173,16 @@ pub const CRATES: [CrateRule; 28] = [
     },
     CrateRule { name: "record_files", imports: &["base"], never: &[QUIET, KEYED] },
     CrateRule { name: "cli", imports: CLI_IMPORTS, never: &[CLI] },
-    CrateRule { name: "bench", imports: &["base", "node", "program"], never: &[] },
+    CrateRule { name: "load_generator", imports: &["base", "node", "program"], never: &[] },
+    CrateRule { name: "bench", imports: &["base", "load_generator", "program"], never: &[] },
     // Fuzz targets: no crate imports them.
     CrateRule { name: "fuzz", imports: FUZZ_IMPORTS, never: &[] },
     // Research: no crate imports it.
-    CrateRule { name: "dvv", imports: &["base", "logic", "program", "bench"], never: &[] },
+    CrateRule {
+        name: "dvv",
+        imports: &["base", "logic", "program", "load_generator", "bench"],
+        never: &[],
+    },
     CrateRule {
         name: "systest",
         imports: &["base", "logic", "store", "node", "server", "tls", "cli", "bench"],

@@ -111,7 +111,7 @@ fn joined_context(row: &[DottedClock]) -> Vector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bench::SeededRng;
+    use load_generator::generators::SeededRng;
 
     /// Passes pairs of rows to `judge`: of three replicas, two at a time, with every kind of
     /// context.

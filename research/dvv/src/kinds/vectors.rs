@@ -178,7 +178,7 @@ fn joined_vector(one: &[VectorEntry], other: &[VectorEntry]) -> Vector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bench::SeededRng;
+    use load_generator::generators::SeededRng;
 
     /// Draws a vector of up to four clients, each with a count from 0 to 3.
     fn vector(rng: &mut SeededRng) -> Vector {

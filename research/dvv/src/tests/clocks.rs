@@ -3,7 +3,7 @@
 use crate::growth;
 use crate::kinds::{ClockKind, Dotted, DvvWriter, Pruning, Sets, Vectors};
 use crate::truth::{Truth, Writes};
-use bench::SeededRng;
+use load_generator::generators::SeededRng;
 use std::collections::BTreeSet;
 
 fn writer(client: u32, now_ms: u64) -> DvvWriter {

@@ -5,7 +5,7 @@ use super::{Context, ReplicaState, World, nanoseconds};
 use crate::kinds::{ClockKind, DvvWriter, Write};
 use crate::measured::Returned;
 use crate::study::{NODES, StudyLoad};
-use bench::{KeyStream, Numbers, SeededRng};
+use load_generator::generators::{KeyStream, Numbers, SeededRng};
 use std::rc::Rc;
 use std::time::Instant;
 

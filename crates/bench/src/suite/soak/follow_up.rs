@@ -3,12 +3,12 @@
 
 use super::run::LoadRecord;
 use super::{Soak, SoakContext, SoakLoad, SoakRun};
-use crate::config::{Config, Item, duration_of};
-use crate::load::{self, Collected};
 use crate::suite::file::{Server, config};
 use crate::suite::process::Processes;
 use crate::suite::server::StartedServer;
 use crate::suite::work::Placeholders;
+use load_generator::config::{Config, Item, duration_of};
+use load_generator::load::{self, Collected};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 

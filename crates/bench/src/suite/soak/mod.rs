@@ -30,8 +30,8 @@ use super::bounds::FigureBound;
 use super::file::{Server, config};
 use super::store_program::StoreProgram;
 use super::work::Placeholders;
-use crate::config::{Config, Item, Items};
-use crate::machine::Machine;
+use load_generator::config::{Config, Item, Items};
+use load_generator::machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

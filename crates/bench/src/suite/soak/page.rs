@@ -5,8 +5,8 @@ use super::{
     BUSY_LOAD_AVERAGE, DISK_BYTES, DISK_BYTES_MERGED, DISK_SPACE, DISK_SPACE_MERGED, MEMORY,
     MEMORY_PEAK, RESTART, ROWS_WALKED, SERVER_US, Soak, SoakRun, verdicts,
 };
-use crate::charts::{Axis, Chart, LineWeight, Scale, Series as Line, short};
-use crate::report::file_label;
+use load_generator::charts::{Axis, Chart, LineWeight, Scale, Series as Line, short};
+use load_generator::report::file_label;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 

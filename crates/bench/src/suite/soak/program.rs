@@ -9,7 +9,6 @@ use super::{
     DISK_BYTES, DISK_BYTES_MERGED, DISK_SPACE, DISK_SPACE_MERGED, MEMORY, MEMORY_PEAK, RESTART,
     SERVER_US, Series, Soak, SoakRun,
 };
-use crate::disk;
 use crate::median::median;
 use crate::suite::point::{SuitePaths, absent, is_program_found};
 use crate::suite::process::{Process, ended_cpu_seconds};
@@ -18,6 +17,7 @@ use crate::suite::store_program::{
     ProgramResult, ProgramStep, StoreProgram, db_bench_version, parse_db_bench, parse_report,
 };
 use crate::suite::work::{Placeholders, fill_placeholders};
+use load_generator::disk;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -146,7 +146,7 @@ fn run_step(
         }
         if elapsed >= next_line {
             let (seconds, peak) = (elapsed.as_secs(), resources.peak_bytes >> 20);
-            crate::console::print(&format!("    {seconds:>6} s  {label}: {peak} MiB\n"))?;
+            load_generator::console::print(&format!("    {seconds:>6} s  {label}: {peak} MiB\n"))?;
             next_line += LINE_INTERVAL;
         }
         std::thread::sleep(LOOK_INTERVAL);
@@ -160,8 +160,8 @@ fn run_step(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Items;
     use crate::suite::file::{LoadOverrides, Suite};
+    use load_generator::config::Items;
 
     /// Suite with a store whose program is a shell that prints what `db_bench` prints.
     const TEXT: &str = r#"

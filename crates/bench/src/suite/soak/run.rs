@@ -6,17 +6,17 @@ use super::{
     DISK_BYTES, DISK_BYTES_MERGED, DISK_SPACE, DISK_SPACE_MERGED, MEMORY, MEMORY_PEAK, RESTART,
     ROWS_WALKED, SERVER_US, Series, Soak, SoakLoad, SoakRun,
 };
-use crate::config::Config;
-use crate::disk;
-use crate::error::BenchError;
 use crate::flame::Recording;
-use crate::load::{self, Collected, ReportRow, RunObserver};
 use crate::median::median;
-use crate::report::{Percentiles, merged_latency};
 use crate::suite::file::{Suite, config};
 use crate::suite::point::SuitePaths;
 use crate::suite::progress::ProgressLine;
 use crate::suite::server::{StartedServer, start};
+use load_generator::config::Config;
+use load_generator::disk;
+use load_generator::error::BenchError;
+use load_generator::load::{self, Collected, ReportRow, RunObserver};
+use load_generator::report::{Percentiles, merged_latency};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;

@@ -2,9 +2,9 @@
 //! the sizes for each figure.
 
 use super::{Soak, SoakRun};
-use crate::charts::{Axis, Chart, Scale, Series as Line, short};
-use crate::config::{Item, Items};
-use crate::report::file_label;
+use load_generator::charts::{Axis, Chart, Scale, Series as Line, short};
+use load_generator::config::{Item, Items};
+use load_generator::report::file_label;
 
 /// Figures of a summary.
 pub struct SizeSummary {

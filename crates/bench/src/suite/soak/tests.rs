@@ -2,8 +2,8 @@
 
 use super::verdicts::end_medians;
 use super::{SoakRun, charts, section, verdicts};
-use crate::config::Items;
 use crate::suite::file::{LoadOverrides, Suite};
+use load_generator::config::Items;
 
 const TEXT: &str = r#"
 name = "try"

@@ -2,7 +2,7 @@
 
 use super::super::goals::verdicts;
 use super::*;
-use crate::report::Percentiles;
+use load_generator::report::Percentiles;
 
 const GOALS: &str = r#"
 name = "try"

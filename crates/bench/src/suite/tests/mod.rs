@@ -10,8 +10,8 @@ use super::results::{Results, Run};
 use super::tables::{markdown, points, ratio};
 use super::work::{Work, fill_placeholders, redis_benchmark, write_records};
 use super::{SUITES, SuiteOptions};
-use crate::config::Items;
-use crate::machine::Machine;
+use load_generator::config::Items;
+use load_generator::machine::Machine;
 
 const TEXT: &str = r#"
 name = "try"

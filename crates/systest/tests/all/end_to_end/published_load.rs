@@ -4,7 +4,8 @@ use super::{output, start_server};
 use serde_json::Value;
 use systest::environment::path_str;
 
-const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/published/httpraw.config");
+const PUBLISHED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../load_generator/published/httpraw.config");
 
 #[test]
 fn published_basho_bench_config_loads_a_node() {

@@ -19,9 +19,7 @@ mod thread_state;
 mod worker;
 
 pub use causality::Causality;
-#[cfg(test)]
-pub use collect::OperationTotals;
-pub use collect::{Collected, NullObserver, ReportRow, RunObserver};
+pub use collect::{Collected, NullObserver, OperationTotals, ReportRow, RunObserver};
 pub use record::{OperationWindow, RunPart, new_histogram};
 
 use crate::config::Config;

@@ -109,7 +109,6 @@ pub enum Answer<'a> {
     /// The row of a server that may keep several values of one key.
     Row(RowContext<'a>),
     /// True if a test_and_set wrote, as etcd reports it.
-    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "only etcd answers so"))]
     Swapped(bool),
     /// The row's value before a test_and_set, which wrote if it equals the expected value.
     Old(Option<Cow<'a, [u8]>>),
