@@ -3,6 +3,7 @@
 use crate::number::Integer;
 use crate::schema::MEMBER_PATTERN;
 use crate::secret_text::SecretText;
+use base::limits::API_TOKEN_MS_MAX;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -150,6 +151,7 @@ pub struct NewApiToken {
     /// Roles of the user that the token is narrowed to; absent: all.
     pub roles: Option<Vec<String>>,
     /// Lifetime in milliseconds; absent: until it is revoked.
+    #[schemars(range(min = 1, max = API_TOKEN_MS_MAX))]
     pub lifetime_ms: Option<Integer>,
 }
 

@@ -34,7 +34,7 @@ pub fn later_bodies(data: &ExampleData) -> Vec<Body> {
 }
 
 /// Descriptions of buckets and types with a bound on their bytes.
-fn bounded_bodies(data: &ExampleData) -> Vec<Body> {
+pub fn bounded_bodies(data: &ExampleData) -> Vec<Body> {
     let bound = |properties: &mut Properties| {
         if properties.counted {
             properties.bytes_max = data.numbers[0].clamp(1, 1 << 53);
@@ -53,7 +53,7 @@ fn bounded_bodies(data: &ExampleData) -> Vec<Body> {
 }
 
 /// Descriptions of buckets and types of which some are audited: none of them needs counts.
-fn audited_bodies(data: &ExampleData) -> Vec<Body> {
+pub fn audited_bodies(data: &ExampleData) -> Vec<Body> {
     let audited = Properties { audit: BucketAudit::Writes, ..Properties::default() };
     let all = Properties { audit: BucketAudit::All, ..Properties::available() };
     let mut bodies = bounded_bodies(data);

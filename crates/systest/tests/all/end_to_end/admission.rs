@@ -160,7 +160,7 @@ fn node_beyond_loopback_joins_only_with_valid_join_token() {
     let token = std::fs::read_to_string(&file).expect("a token");
     let bearer = format!("Bearer {}", token.trim());
     let bearer = [("content-type", "application/json"), ("authorization", bearer.as_str())];
-    let path = "/v1/cluster/members/n2/replace";
+    let path = "/v1/cluster/members/n2/replace?confirm=n2";
     let other =
         web.request_with_headers("POST", path, &bearer, br#"{"by":"n1"}"#).expect("it answers");
     assert_eq!(other.status, 403, "{}", other.text());

@@ -1,15 +1,16 @@
 //! Settings that only this machine may set: no interface accepts one while the node serves.
 
-use super::{http, resp, start_server, tool};
+use super::{http, resp, start_server};
 use serde_json::Value;
-use systest::server::Server;
+use systest::server::{Server, tool};
 
 /// A path, an address, a switch and a level: texts that one of the settings would take.
 const TEXTS: [&str; 4] = ["/tmp/elsewhere", "127.0.0.1:1", "off", "info"];
 
 /// Returns the settings that the program marks as local.
-fn local_settings(server: &Server) -> Vec<String> {
-    let listed: Value = serde_json::from_str(&tool(server, &["settings", "--json"])).expect("JSON");
+fn local_settings() -> Vec<String> {
+    let listed = tool(&["settings", "--json"]).output().expect("it runs");
+    let listed: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
     let listed = listed.as_object().expect("settings by name");
     let local = listed.iter().filter(|(_, setting)| setting["local"] == true);
     local.map(|(name, _)| name.clone()).collect()
@@ -27,7 +28,7 @@ fn must_be_refused(server: &Server, (method, path): (&str, &str), body: &Value) 
 #[test]
 fn setting_of_this_machine_alone_is_accepted_by_no_interface_at_run_time() {
     let (_scratch, server) = start_server("local-settings");
-    let names = local_settings(&server);
+    let names = local_settings();
     for name in ["data_dir", "listen", "tls_key_file", "access_bootstrap_file", "insecure"] {
         assert!(names.iter().any(|local| local == name), "{name}: {names:?}");
     }

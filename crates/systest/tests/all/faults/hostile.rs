@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 use systest::client::{Http, Resp, RespReply, encode_command};
+use systest::cluster::wait_until;
 use systest::environment::{Scratch, experiment, resident_bytes};
 use systest::report::{Figures, is_long_form, short_or_long};
 use systest::server::Server;
@@ -245,7 +246,13 @@ fn must_survive_at(
     let mut figures = Figures::start(name);
     let mut bystander = Resp::connect(server.address).expect("it listens");
     assert_eq!(bystander.call_line("SET bystander unhurt").expect("answers").error(), None);
-    let known = identity(&server, &scratch.join("data"));
+    let data = scratch.join("data");
+    // The node stores the cluster's secret a moment after it serves.
+    wait_until("the stored secret", || match data.join("SECRET").exists() {
+        true => Ok(()),
+        false => Err("there is none".into()),
+    });
+    let known = identity(&server, &data);
     let goal = short_or_long(50_000, 1_000_000) as u64;
     let before = resident_bytes(server.pid());
     let workers = 4;
@@ -275,7 +282,7 @@ fn must_survive_at(
     figures.add("seed", seed);
     figures.add("grown_mib", growth >> 20);
     assert!(growth < 256 << 20, "{growth} bytes more after frames that mean nothing");
-    assert_eq!(identity(&server, &scratch.join("data")), known, "strangers have left a mark");
+    assert_eq!(identity(&server, &data), known, "strangers have left a mark");
     let mut next = Resp::connect(server.address).expect("it listens");
     assert_eq!(next.call_line("SET next served").expect("it answers").error(), None);
     server.must_be_healthy();

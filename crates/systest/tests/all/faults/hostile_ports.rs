@@ -19,6 +19,7 @@ use std::time::Duration;
 use systest::access::AccessAdmin;
 use systest::certificates::TestAuthority;
 use systest::client::encode_command;
+use systest::cluster::wait_until;
 use systest::environment::{Scratch, experiment, resident_bytes};
 use systest::report::{Figures, short_or_long};
 use systest::server::Server;
@@ -155,8 +156,8 @@ impl HostileTarget {
             (name.to_string(), bytes.escape_ascii().to_string())
         };
         let paths = [
-            "/v1/buckets/default/default/stream",
-            "/v1/buckets/arakoon/ricky/stream",
+            "/v1/buckets/default/default/keys",
+            "/v1/buckets/arakoon/ricky/keys",
             "/v1/buckets",
             "/v1/types",
             "/v1/cluster/members",
@@ -357,6 +358,11 @@ fn attack_all_ports(name: &str, is_encrypted: bool) {
     let mut target = HostileTarget::start(&scratch, is_encrypted);
     let mut figures = Figures::start(name);
     target.must_serve("SET bystander unhurt\r\n");
+    // The node stores the cluster's secret a moment after it serves.
+    wait_until("the stored secret", || match target.data.join("SECRET").exists() {
+        true => Ok(()),
+        false => Err("there is none".into()),
+    });
     let known = target.durable_state();
     let before = resident_bytes(target.server.pid());
     for (attack, seed) in target.attacks().iter().zip(60..) {
