@@ -63,6 +63,9 @@ impl Channel {
     }
 }
 
+/// Source of hostile messages.
+type Messages = dyn Fn(&mut Dice) -> Vec<u8> + Sync;
+
 /// Kind of hostile messages at one port.
 struct Attack {
     name: &'static str,
@@ -71,7 +74,7 @@ struct Attack {
     /// Bytes that every other connection begins with: a login.
     greeting: Vec<u8>,
     /// Returns the next message.
-    message: Box<dyn Fn(&mut Dice) -> Vec<u8> + Sync>,
+    message: Box<Messages>,
     /// Part of the port's messages, as the number of attacks that share it.
     share: usize,
 }
