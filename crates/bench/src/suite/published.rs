@@ -5,6 +5,7 @@
 use super::measure::Measure;
 use super::results::{Point, Results, Run};
 use load_generator::config::{Item, Items};
+use program::units::show_count;
 use std::collections::BTreeMap;
 
 /// Name of the figure: seconds in which each client does the published number of operations.
@@ -52,7 +53,7 @@ impl Published {
     /// Returns the table of times: one column for each number of clients, one row for each product,
     /// and one for each ratio of a published time to the first server's.
     pub fn table(&self, measure: &Measure, results: &Results) -> String {
-        let of_each = thousands(self.per_client);
+        let of_each = show_count(self.per_client);
         let mut text = format!("| seconds for {of_each} operations of each client |");
         measure.clients.iter().for_each(|clients| text.push_str(&format!(" {clients} |")));
         text.push_str("\n|---|");
@@ -69,7 +70,7 @@ impl Published {
         };
         for published in &self.rows {
             row(&format!("{}, published", published.name), &|clients| {
-                published.seconds.get(&clients).map(|seconds| thousands(*seconds as u64))
+                published.seconds.get(&clients).map(|seconds| show_count(*seconds as u64))
             });
         }
         for server in &measure.servers {
@@ -92,10 +93,10 @@ impl Published {
 
     /// Formats a measured time; one of fewer operations says so.
     fn cell(&self, point: &Point) -> Option<String> {
-        let seconds = thousands(point.figure(SECONDS)?.round() as u64);
+        let seconds = show_count(point.figure(SECONDS)?.round() as u64);
         let each = point.figure(EACH)?;
         match each + 0.5 < self.per_client as f64 {
-            true => Some(format!("{seconds} (scaled from {} each)", thousands(each as u64))),
+            true => Some(format!("{seconds} (scaled from {} each)", show_count(each as u64))),
             false => Some(seconds),
         }
     }
@@ -120,17 +121,4 @@ fn seconds_of(item: &Item) -> Result<BTreeMap<usize, f64>, String> {
         Ok((clients, item.positive()?))
     });
     entries.collect()
-}
-
-/// Formats a number with commas between groups of three digits.
-pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -3,6 +3,7 @@
 use super::RunReport;
 use crate::config::{Config, Mode};
 use crate::generators::ValueGenerator;
+use program::units::show_count;
 
 /// Describes a run before it starts: server, duration, operations, and pacing.
 pub fn describe_load(config: &Config, server: &str) -> String {
@@ -91,17 +92,9 @@ fn values(generator: &ValueGenerator) -> String {
     }
 }
 
-/// Formats a number with a comma between thousands.
+/// Formats a number, rounded, in groups of three digits.
 fn number(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    show_count(number.round_ties_even() as u64)
 }
 
 /// Formats microseconds in the unit that is easiest to read.
