@@ -125,7 +125,7 @@ pub fn sections(documents: &Path) -> Result<String, String> {
         return Ok(String::new());
     }
     let misses: Vec<_> = all.iter().filter(|verdict| !verdict.bound.is_met).collect();
-    let mut text = "\n## What falls short\n\n".to_string();
+    let mut text = "\n## Missed goals\n\n".to_string();
     if misses.is_empty() {
         text.push_str("Nothing: every goal below is reached.\n");
     } else {
