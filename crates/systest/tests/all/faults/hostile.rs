@@ -50,6 +50,14 @@ fn identity(server: &Server, data: &Path) -> Vec<(&'static str, Vec<u8>)> {
     names.map(read).into_iter().chain([("members", members)]).collect()
 }
 
+/// Waits until a node has stored the cluster's secret, which it does a moment after it serves.
+pub(super) fn wait_for_secret(data: &Path) {
+    wait_until("the stored secret", || match data.join("SECRET").exists() {
+        true => Ok(()),
+        false => Err("there is none".into()),
+    });
+}
+
 /// Returns valid requests, to be corrupted.
 pub(super) fn resp_frames() -> Vec<Vec<u8>> {
     let mut frames: Vec<Vec<u8>> = [
@@ -247,11 +255,7 @@ fn must_survive_at(
     let mut bystander = Resp::connect(server.address).expect("it listens");
     assert_eq!(bystander.call_line("SET bystander unhurt").expect("answers").error(), None);
     let data = scratch.join("data");
-    // The node stores the cluster's secret a moment after it serves.
-    wait_until("the stored secret", || match data.join("SECRET").exists() {
-        true => Ok(()),
-        false => Err("there is none".into()),
-    });
+    wait_for_secret(&data);
     let known = identity(&server, &data);
     let goal = short_or_long(50_000, 1_000_000) as u64;
     let before = resident_bytes(server.pid());

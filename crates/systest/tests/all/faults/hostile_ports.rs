@@ -7,6 +7,7 @@
 
 use super::hostile::{
     Dice, arakoon_frames, corpus, corrupt_frame, envelope, handshake_bodies, resp_frames,
+    wait_for_secret,
 };
 use super::small_setup;
 use serde_json::Value;
@@ -19,7 +20,6 @@ use std::time::Duration;
 use systest::access::AccessAdmin;
 use systest::certificates::TestAuthority;
 use systest::client::encode_command;
-use systest::cluster::wait_until;
 use systest::environment::{Scratch, experiment, resident_bytes};
 use systest::report::{Figures, short_or_long};
 use systest::server::Server;
@@ -361,11 +361,7 @@ fn attack_all_ports(name: &str, is_encrypted: bool) {
     let mut target = HostileTarget::start(&scratch, is_encrypted);
     let mut figures = Figures::start(name);
     target.must_serve("SET bystander unhurt\r\n");
-    // The node stores the cluster's secret a moment after it serves.
-    wait_until("the stored secret", || match target.data.join("SECRET").exists() {
-        true => Ok(()),
-        false => Err("there is none".into()),
-    });
+    wait_for_secret(&target.data);
     let known = target.durable_state();
     let before = resident_bytes(target.server.pid());
     for (attack, seed) in target.attacks().iter().zip(60..) {
