@@ -101,7 +101,7 @@ pub enum MovePoint {
     Copied,
     /// The seal is decided.
     Sealed,
-    /// What changed before the seal is copied.
+    /// Changes before the seal are copied.
     CopiedAgain,
     /// The target takes no more parts.
     Closed,

@@ -20,7 +20,7 @@ struct PlaceCounts {
 }
 
 /// Place of one password; dropping it releases the place.
-pub struct Place {
+pub struct HeldPlace {
     places: Arc<Places>,
     address: Option<IpAddr>,
 }
@@ -33,7 +33,7 @@ impl Places {
 
     /// Acquires a place for a password from this address. `None`: it is nobody's attempt to log in.
     /// Errors: `Overloaded`.
-    pub fn acquire(self: &Arc<Places>, from: Option<IpAddr>) -> Result<Place> {
+    pub fn acquire(self: &Arc<Places>, from: Option<IpAddr>) -> Result<HeldPlace> {
         let address = from.map(address_or_network).filter(|address| !address.is_loopback());
         let mut counts = self.lock_counts();
         let of_address = address.and_then(|address| counts.addresses.get(&address).copied());
@@ -45,7 +45,7 @@ impl Places {
         if let Some(address) = address {
             counts.addresses.insert(address, of_address + 1);
         }
-        Ok(Place { places: self.clone(), address })
+        Ok(HeldPlace { places: self.clone(), address })
     }
 
     fn lock_counts(&self) -> MutexGuard<'_, PlaceCounts> {
@@ -53,7 +53,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for HeldPlace {
     fn drop(&mut self) {
         let mut counts = self.places.lock_counts();
         counts.total -= 1;
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn one_address_leaves_places_to_others() {
         let places = Arc::new(Places::new(8, 4));
-        let take = |address: &str, count: usize| -> Vec<Place> {
+        let take = |address: &str, count: usize| -> Vec<HeldPlace> {
             let from = address.parse().expect("an address");
             (0..count).filter_map(|_| places.acquire(Some(from)).ok()).collect()
         };

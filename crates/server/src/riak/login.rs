@@ -41,10 +41,9 @@ impl RiakConnection {
                     let text = "log in first: this cluster requires a user";
                     Error::new(Reason::Unauthenticated, text)
                 };
-                let must_log_in = node.requires_login();
                 match login.and_then(|login| login.ok_or_else(stranger)) {
                     Ok(login) => Principal::User(login, self.role.rights()),
-                    Err(_) if !must_log_in => self.role.principal(),
+                    Err(_) if !node.requires_login() => self.role.principal(),
                     Err(error) => {
                         self.record_stranger(request, &error);
                         return Err(errors::answer(&error).into());
