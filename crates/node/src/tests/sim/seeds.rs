@@ -14,7 +14,7 @@ const MUTANT_SEEDS: u64 = 5_000;
 
 const SUITE: Suite = Suite {
     name: "consistent groups",
-    seeds: 1_000,
+    seeds: 500,
     seeds_long: 20_000,
     threads: 2,
     history,

@@ -126,7 +126,10 @@ impl TenantTrial {
         self.figures.print();
         alone.must_be_served("the calm tenant alone");
         beside.must_be_served("the calm tenant beside the greedy one");
-        assert_eq!(self.ballots(), ballots, "a master has lost its office");
+        let after = self.ballots();
+        let elections = after.iter().filter(|ballot| !ballots.contains(ballot)).count();
+        let name = format!("{}: ballots that are others than before", self.name);
+        self.bounds.check(&name, elections as f64, 0.0);
         let name = format!("{}: p99 of the other tenant, times", self.name);
         self.bounds.check(&name, p99_beside / p99_alone, RATIO_MAX);
         (answers, elapsed)
@@ -137,8 +140,15 @@ impl TenantTrial {
 fn connect(address: SocketAddr) -> Resp {
     let mut client = Resp::connect(address).expect("it listens");
     super::log_in(&mut client, "greedy", PASSWORD);
-    let reply = client.call_line("CREDENZA.BUCKET default/greedy").expect("it answers");
-    assert_eq!(reply.error(), None);
+    // Those of its connections that were there before use up its quota already.
+    wait_until("its bucket", || {
+        let reply = client.call_line("CREDENZA.BUCKET default/greedy").expect("it answers");
+        match reply.error() {
+            None => Ok(()),
+            Some(text) if text.starts_with("QUOTA ") => Err(text.to_string()),
+            Some(text) => panic!("{text}"),
+        }
+    });
     client
 }
 
@@ -197,7 +207,9 @@ fn tenant_at_ten_times_its_quota_leaves_others_fast_and_masters_in_office() {
     // Each of three nodes allows the rate, and what a second of rest has saved.
     let allowed = 3 * QUOTA * (elapsed.as_secs() + 2);
     assert!(served <= allowed, "{served} operations in {elapsed:?}, {allowed} are allowed");
-    assert!(served > 0 && refused > served, "{answers:?}");
+    assert!(served > 0 && refused > 0, "{answers:?}");
+    let name = "S26 a tenant at ten times its quota: served for each that was refused";
+    trial.bounds.check(name, served as f64 / refused as f64, 1.0);
     trial.bounds.assert_bounds();
 }
 
@@ -220,7 +232,9 @@ fn tenant_that_fills_its_bucket_leaves_others_fast_and_masters_in_office() {
     let (served, refused) = (count("OK"), count("QUOTA"));
     assert_eq!(served + refused, answers.values().sum::<u64>(), "{answers:?}");
     assert!(served * VALUE_BYTES as u64 <= BYTES_MAX, "{served} values");
-    assert!(refused > 5 * served && served > 0, "{answers:?}");
+    assert!(served > 0 && refused > 0, "{answers:?}");
+    let name = "S32 a tenant with ten times the bytes of its bucket: served for each refused";
+    trial.bounds.check(name, served as f64 / refused as f64, 0.2);
     let counted = trial.get(1, "/v1/buckets/default/greedy/count");
     let bytes = counted["bytes"].as_u64().expect("the bucket is counted");
     assert!((BYTES_MAX / 2..=BYTES_MAX).contains(&bytes), "{counted}");

@@ -37,7 +37,6 @@ fn preferred_master_with_hanging_disk_yields_until_disk_recovers() {
     for node in [1, 3] {
         trial.fault(&mut cluster, |cluster| {
             let frozen_disk = cluster.disk(node).freeze();
-            let started = Instant::now();
             let (gap, count) = write_for(cluster, node, hang_time);
             (longest_gap, writes) = (longest_gap.max(gap), writes + count);
             assert!(
@@ -48,8 +47,6 @@ fn preferred_master_with_hanging_disk_yields_until_disk_recovers() {
             let master = cluster.master();
             assert_ne!(master, node, "it leads, and its disk hangs: {}", cluster.describe());
             must_report_hang(cluster, node);
-            let limit = 4 * hang_time;
-            assert!(started.elapsed() < limit, "the machine was too busy to tell");
             drop(frozen_disk);
         });
     }
@@ -87,11 +84,14 @@ fn write_for(cluster: &Cluster, excluded: usize, time: Duration) -> (Duration, u
     (longest.max(last_ack.elapsed()), count)
 }
 
-/// Checks that the node's status and its metrics report the hanging disk.
+/// Waits until the node's status and its metrics report the hanging disk.
 fn must_report_hang(cluster: &Cluster, node: usize) {
-    let status = cluster.status(node).expect("it answers");
-    assert_eq!(status["log"]["hangs"], true, "it says nothing of its disk: {}", status["log"]);
-    let alarms = status["alarms"].to_string();
-    assert!(alarms.contains("the disk hangs"), "{alarms}");
-    assert!(cluster.metric(node, "credenza_log_hangs") > 0.0);
+    wait_until("word of the hanging disk", || {
+        let status = cluster.status(node).ok_or("the node does not answer")?;
+        let alarms = status["alarms"].to_string();
+        let is_told = status["log"]["hangs"] == true
+            && alarms.contains("the disk hangs")
+            && cluster.metric(node, "credenza_log_hangs") > 0.0;
+        if is_told { Ok(()) } else { Err(format!("{}, {alarms}", status["log"])) }
+    });
 }

@@ -1,7 +1,7 @@
 //! Encrypted connections between nodes: rotation under load, and migration of a running cluster.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use systest::certificates::TestAuthority;
 use systest::client::Resp;
 use systest::cluster::{Cluster, Options, wait_until};
@@ -113,7 +113,8 @@ fn running_cluster_migrates_from_plain_to_encrypted_connections() {
     let setup = cluster.setup_mut(3).clone().with_args(&["--peer-tls", "off"]);
     *cluster.setup_mut(3) = setup;
     let _ = cluster.try_start(3);
-    std::thread::sleep(Duration::from_secs(2));
-    let members = cluster.status(1).map(|status| status.to_string()).unwrap_or_default();
-    assert!(members.contains("TLS handshake failed"), "{members}");
+    wait_until("word of the refused handshake", || {
+        let status = cluster.status(1).map(|status| status.to_string()).unwrap_or_default();
+        if status.contains("TLS handshake failed") { Ok(()) } else { Err(status) }
+    });
 }

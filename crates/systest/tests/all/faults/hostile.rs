@@ -3,6 +3,7 @@
 
 use super::small_setup;
 use base::codec::Writer;
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -45,16 +46,24 @@ pub(super) fn corpus(target: &str) -> Vec<Vec<u8>> {
 fn identity(server: &Server, data: &Path) -> Vec<(&'static str, Vec<u8>)> {
     let names = ["IDENTITY", "MEMBERS", "SECRET", "INCARNATION", "LIVES", "OUTDATED", "JOINER"];
     let read = |name| (name, std::fs::read(data.join(name)).unwrap_or_default());
-    let mut web = Http::connect(server.address).expect("it listens");
-    let members = web.request("GET", "/v1/cluster/members", b"").expect("it answers").body;
-    names.map(read).into_iter().chain([("members", members)]).collect()
+    names.map(read).into_iter().chain([("members", members(server))]).collect()
 }
 
-/// Waits until a node has stored the cluster's secret, which it does a moment after it serves.
-pub(super) fn wait_for_secret(data: &Path) {
-    wait_until("the stored secret", || match data.join("SECRET").exists() {
-        true => Ok(()),
-        false => Err("there is none".into()),
+fn members(server: &Server) -> Vec<u8> {
+    let mut web = Http::connect(server.address).expect("it listens");
+    web.request("GET", "/v1/cluster/members", b"").expect("it answers").body
+}
+
+/// Waits until a node has stored the cluster's secret and registered its own incarnation, which it
+/// does a moment after it serves. `members`: the node's list of members, as JSON.
+pub(super) fn wait_until_registered(data: &Path, members: impl Fn() -> Vec<u8>) {
+    wait_until("a node that is registered", || {
+        let listed: Value = serde_json::from_slice(&members()).unwrap_or_default();
+        let incarnation = listed["members"][0]["incarnation"].as_u64();
+        match data.join("SECRET").exists() && incarnation > Some(0) {
+            true => Ok(()),
+            false => Err(listed.to_string()),
+        }
     });
 }
 
@@ -255,7 +264,7 @@ fn must_survive_at(
     let mut bystander = Resp::connect(server.address).expect("it listens");
     assert_eq!(bystander.call_line("SET bystander unhurt").expect("answers").error(), None);
     let data = scratch.join("data");
-    wait_for_secret(&data);
+    wait_until_registered(&data, || members(&server));
     let known = identity(&server, &data);
     let goal = short_or_long(50_000, 1_000_000) as u64;
     let before = resident_bytes(server.pid());

@@ -7,7 +7,7 @@
 
 use super::hostile::{
     Dice, arakoon_frames, corpus, corrupt_frame, envelope, handshake_bodies, resp_frames,
-    wait_for_secret,
+    wait_until_registered,
 };
 use super::small_setup;
 use serde_json::Value;
@@ -361,7 +361,9 @@ fn attack_all_ports(name: &str, is_encrypted: bool) {
     let mut target = HostileTarget::start(&scratch, is_encrypted);
     let mut figures = Figures::start(name);
     target.must_serve("SET bystander unhurt\r\n");
-    wait_for_secret(&target.data);
+    wait_until_registered(&target.data, || {
+        body(&ask_locally(&target.data, "GET /v1/cluster/members")).as_bytes().to_vec()
+    });
     let known = target.durable_state();
     let before = resident_bytes(target.server.pid());
     for (attack, seed) in target.attacks().iter().zip(60..) {
