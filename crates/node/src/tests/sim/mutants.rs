@@ -39,7 +39,7 @@ const OTHER_FAILURES: [(Mutant, &str); 3] = [
 
 const FIRST_SEEDS: [(Mutant, u64); 3] = [
     (Mutant::SkipAcceptSync, 2_100),
-    (Mutant::TreatTornLogAsComplete, 600),
+    (Mutant::TreatTornLogAsComplete, 3_800),
     (Mutant::DeleteLeftoversUnchecked, 4_400),
 ];
 
