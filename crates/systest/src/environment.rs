@@ -216,10 +216,20 @@ pub fn path_str(path: &Path) -> &str {
 
 /// Returns the bytes of memory that a process holds now.
 pub fn resident_bytes(pid: u32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+    process_bytes(pid, "status", "VmRSS:").unwrap_or(0)
+}
+
+/// Returns the bytes of a process' memory that are in huge pages now. `None`: it has ended.
+pub fn huge_page_bytes(pid: u32) -> Option<u64> {
+    process_bytes(pid, "smaps_rollup", "AnonHugePages:")
+}
+
+/// Reads a number of bytes from a file of the kernel about a process, which states it in KiB.
+fn process_bytes(pid: u32, file: &str, field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(field))?;
+    let kib: u64 = rest.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// Returns the number of sockets that a process holds now.

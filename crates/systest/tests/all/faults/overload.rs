@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use systest::client::{Http, Resp, RespReply};
 use systest::environment::{
-    Root, Scratch, StopOnDrop, experiment, missing, resident_bytes, run_ok,
+    Root, Scratch, StopOnDrop, experiment, huge_page_bytes, missing, resident_bytes, run_ok,
 };
 use systest::fault_injection::{MemoryGroup, Trace};
 use systest::report::{Figures, short_or_long, skipped};
@@ -136,7 +136,11 @@ fn overload_on_slow_disk_is_refused_in_bounded_memory_and_recovers() {
         flood.acknowledged
     );
     assert_eq!(flood.refused.keys().collect::<Vec<_>>(), ["-OVERLOADED"]);
-    assert!(ledger.refusals.keys().all(|reason| reason.to_lowercase().starts_with("overloaded")));
+    // A node whose every system call is traced may keep a client waiting for longer than it waits.
+    let is_expected = |reason: &String| {
+        reason.to_lowercase().starts_with("overloaded") || reason.starts_with("connection: ")
+    };
+    assert!(ledger.refusals.keys().all(is_expected), "{:?}", ledger.refusals);
     assert!(watch.resident < 256 << 20, "{} bytes for what can't be taken", watch.resident);
     let calm = send_at_rate(server.address, 2_000, 2);
     figures.add("calm_taken_percent", 100 * calm.acknowledged / calm.sent.max(1));
@@ -193,6 +197,8 @@ fn node_limited_to_256_mib_survives_load_without_oom_kill() {
     figures.print();
     assert_eq!(group.kills(), 0, "the kernel killed for lack of memory");
     assert!(server.is_alive(), "{}", server.stderr_text());
+    let huge = huge_page_bytes(server.pid());
+    assert_eq!(huge, Some(0), "a page of 2 MiB stays as long as one value in it");
     assert!(read > 0, "nothing was streamed");
     assert!(ledger.ok > 20, "almost nothing was written: {:?}", ledger.refusals);
     judge(&mut figures, &ledger, &server);
