@@ -98,9 +98,10 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 29] = [
+pub const CRATES: [CrateRule; 30] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
+    CrateRule { name: "indexes", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET, KEYED] },
     CrateRule {
         name: "runtime",

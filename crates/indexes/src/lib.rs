@@ -1,0 +1,27 @@
+//! Secondary indexes: the entries of a record, their bytes, and their order.
+//!
+//! An *index entry* is a field and a term ([`IndexEntry`]). A field is a tag that a client wrote
+//! beside a value (`colour_bin`), or a declared index, whose [`IndexDefinition`] names a path into
+//! the value. [`entries`] derives the entries of a record from its living values; the rows of an
+//! index are what this function says, for whoever writes, builds, answers from or verifies them.
+//!
+//! Promises: the bytes of terms order as their values do; equal records have equal entries, and a
+//! definition's entries do not depend on other definitions; decoding never panics, whatever the
+//! bytes; memory and recursion are bounded by `limits.rs`, whatever the value.
+//! Never: reads or writes a row; knows a group, a vnode or a request; reads a clock.
+//! Read next: `term.rs`, `selection.rs`, then `entries.rs` and `layout.rs`.
+
+pub mod limits;
+
+mod escape;
+mod field;
+mod term;
+mod term_range;
+mod term_text;
+
+pub use field::{IndexField, IndexNumber};
+pub use term::{Term, TermKind, TermValue};
+pub use term_range::TermRange;
+
+#[cfg(test)]
+mod tests;
