@@ -15,13 +15,21 @@ pub mod limits;
 
 mod escape;
 mod field;
+mod member_name;
+mod path;
+mod path_parser;
+mod selection;
 mod term;
 mod term_range;
 mod term_text;
+mod value_type;
 
 pub use field::{IndexField, IndexNumber};
+pub use path::{JsonPath, Selector, Slice};
+pub use selection::{Selection, select};
 pub use term::{Term, TermKind, TermValue};
 pub use term_range::TermRange;
+pub use value_type::{ValueFormat, ValueType};
 
 #[cfg(test)]
 mod tests;

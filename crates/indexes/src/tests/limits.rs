@@ -3,3 +3,5 @@
 mod declared_terms;
 mod digits;
 mod field_names;
+mod nesting;
+mod paths;

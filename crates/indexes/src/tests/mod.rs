@@ -1,6 +1,9 @@
 //! Tests of index entries: laws against naive twins, examples, limits and kept bytes.
 
+mod documents;
 mod limits;
+mod paths;
+mod selection;
 mod term_ranges;
 mod terms;
 
