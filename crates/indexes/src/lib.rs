@@ -13,6 +13,10 @@
 
 pub mod limits;
 
+mod definition;
+mod definition_set;
+mod entries;
+mod entry;
 mod escape;
 mod field;
 mod member_name;
@@ -24,6 +28,10 @@ mod term_range;
 mod term_text;
 mod value_type;
 
+pub use definition::{IndexDefinition, IndexName};
+pub use definition_set::DefinitionSet;
+pub use entries::{Derivation, LivingValue, SkipCounts, entries, stored_entries};
+pub use entry::{EntryDifference, IndexEntry};
 pub use field::{IndexField, IndexNumber};
 pub use path::{JsonPath, Selector, Slice};
 pub use selection::{Selection, select};

@@ -2,6 +2,10 @@
 
 mod declared_terms;
 mod digits;
+mod entries_per_value;
 mod field_names;
+mod indexes_per_bucket;
 mod nesting;
 mod paths;
+mod tag_terms;
+mod wildcards;

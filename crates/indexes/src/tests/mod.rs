@@ -1,13 +1,15 @@
 //! Tests of index entries: laws against naive twins, examples, limits and kept bytes.
 
+mod definitions;
 mod documents;
+mod entries;
 mod limits;
 mod paths;
 mod selection;
 mod term_ranges;
 mod terms;
 
-use crate::Term;
+use crate::{IndexDefinition, IndexName, IndexNumber, JsonPath, Term, ValueFormat, ValueType};
 use proptest::prelude::*;
 
 /// Returns the settings of a property with so many cases; failures are told, not kept in files.
@@ -34,4 +36,17 @@ fn any_term() -> impl Strategy<Value = Term> {
         (1_000_usize..1_100).prop_map(|length| Term::bytes(&vec![0; length])),
         any::<bool>().prop_map(Term::bool),
     ]
+}
+
+/// Returns a definition over JSON that is neither unique nor strict.
+fn definition(number: u32, name: &str, path: &str, value_type: ValueType) -> IndexDefinition {
+    IndexDefinition {
+        number: IndexNumber(number),
+        name: IndexName::parse(name).expect("a name"),
+        path: JsonPath::parse(path).expect("a path"),
+        value_type,
+        format: ValueFormat::Json,
+        is_unique: false,
+        is_strict: false,
+    }
 }
