@@ -11,8 +11,10 @@
 //! Never: reads or writes a row; knows a group, a vnode or a request; reads a clock.
 //! Read next: `term.rs`, `selection.rs`, then `entries.rs` and `layout.rs`.
 
+pub mod layout;
 pub mod limits;
 
+mod continuation;
 mod definition;
 mod definition_set;
 mod entries;
@@ -28,6 +30,7 @@ mod term_range;
 mod term_text;
 mod value_type;
 
+pub use continuation::{Continuation, QueryDigest};
 pub use definition::{IndexDefinition, IndexName};
 pub use definition_set::DefinitionSet;
 pub use entries::{Derivation, LivingValue, SkipCounts, entries, stored_entries};

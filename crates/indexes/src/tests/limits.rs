@@ -1,5 +1,6 @@
 //! Limits: what is at a limit is accepted, what is beyond is refused with the right reason.
 
+mod continuation_text;
 mod declared_terms;
 mod digits;
 mod entries_per_value;
@@ -7,5 +8,6 @@ mod field_names;
 mod indexes_per_bucket;
 mod nesting;
 mod paths;
+mod row_keys;
 mod tag_terms;
 mod wildcards;

@@ -1,10 +1,14 @@
 //! Tests of index entries: laws against naive twins, examples, limits and kept bytes.
 
+mod continuation;
 mod definitions;
 mod documents;
 mod entries;
+mod golden;
+mod layout;
 mod limits;
 mod paths;
+mod riak;
 mod selection;
 mod term_ranges;
 mod terms;
@@ -49,4 +53,9 @@ fn definition(number: u32, name: &str, path: &str, value_type: ValueType) -> Ind
         is_unique: false,
         is_strict: false,
     }
+}
+
+/// Returns bytes as hexadecimal text, as the kept examples show them.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
