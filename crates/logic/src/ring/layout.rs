@@ -72,10 +72,21 @@ impl Layout {
     /// Returns the preference list of this partition over all nodes: the `n` owners, then the
     /// fallbacks.
     pub fn preference_list(&self, partition: Partition, n: usize) -> Vec<NodeId> {
-        let mut list = self.owners(partition, n);
-        let owners: BTreeSet<_> = list.iter().copied().collect();
-        list.extend(RingWalk::new(self, partition).filter(|node| !owners.contains(node)));
+        let owners = self.owners(partition, n);
+        let fallbacks: Vec<_> = self.fallbacks(partition, &owners).collect();
+        let mut list = owners;
+        list.extend(fallbacks);
         list
+    }
+
+    /// Returns the fallbacks of this partition with these owners, in order of preference. The ring
+    /// is walked only as far as they are taken.
+    pub fn fallbacks(
+        &self,
+        partition: Partition,
+        owners: &[NodeId],
+    ) -> impl Iterator<Item = NodeId> {
+        RingWalk::new(self, partition).filter(|node| !owners.contains(node))
     }
 
     /// Returns the number of partitions that each node owns, for all nodes.

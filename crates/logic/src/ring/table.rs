@@ -117,6 +117,15 @@ impl Ring {
         self.layout_of(partition).preference_list(partition, n)
     }
 
+    /// Returns the fallbacks of this partition with these owners, in order of preference.
+    pub fn fallbacks(
+        &self,
+        partition: Partition,
+        owners: &[NodeId],
+    ) -> impl Iterator<Item = NodeId> {
+        self.layout_of(partition).fallbacks(partition, owners)
+    }
+
     /// Returns the owners of this partition after its hand-off; the current ones if it stays.
     pub fn future_owners(&self, partition: Partition, n: usize) -> Vec<NodeId> {
         let next = self.pending.as_ref().map_or(&self.layout, |pending| &pending.layout);
