@@ -8,6 +8,7 @@
 
 pub mod causal;
 pub mod consensus;
+pub mod coverage;
 pub mod members;
 pub mod quorum;
 pub mod ring;
