@@ -6,8 +6,10 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 mod cover;
+mod merge;
 mod partition_runs;
 mod plan;
+mod query;
 
 fn join(node: u64, racks: u64) -> RingChangeRequest {
     let rack = if racks == 0 { String::new() } else { format!("r{}", node % racks) };
