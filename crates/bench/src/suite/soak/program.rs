@@ -194,7 +194,8 @@ load = [{ name = "writers", operations = [["put", 1]] }]
     /// Runs the soak in a folder of this name.
     fn soak_run(name: &str, text: &str) -> Result<SoakRun, String> {
         let suite = Suite::read(Items::parse("s.toml", text)?, &LoadOverrides::default())?;
-        let folder = std::env::temp_dir().join(format!("bench-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("bench-program-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("created");
         let paths = SuitePaths {
             program: PathBuf::new(),

@@ -12,7 +12,8 @@ struct Documents(PathBuf);
 
 impl Documents {
     fn new(name: &str) -> Documents {
-        let folder = std::env::temp_dir().join(format!("bench-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("bench-pages-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("created");
         Documents(folder)
     }
