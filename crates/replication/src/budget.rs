@@ -23,8 +23,9 @@ pub(super) const ROWS_AT_ONCE: usize = 128;
 pub(super) const KEYS_AT_ONCE: usize = 1_024;
 /// Size of a part of a row that costs as much as one more row.
 const ROW_PART_BYTES: usize = 16 * 1024;
-/// Number of rows of undecided entries, skipped as outside a range, that cost as much as one row.
-const SKIPPED_PER_ROW: usize = 64;
+/// Number of keys of undecided entries, compared in the search for the start of a range, that cost
+/// as much as one row.
+const COMPARED_PER_ROW: usize = 16;
 /// Cost of positioning a range read, in rows.
 const ROWS_PER_SEEK: usize = 16;
 /// Number of rows between two checks of the clock.
@@ -99,6 +100,18 @@ impl Budget {
         Budget::new(Some(SEQUENCE_ROWS_MAX), false)
     }
 
+    /// Budget of this many rows.
+    #[cfg(test)]
+    pub(super) fn for_rows(rows_max: usize) -> Budget {
+        Budget::new(Some(rows_max), false)
+    }
+
+    /// Returns the rows that were counted.
+    #[cfg(test)]
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Counts a row of this many bytes (0: an absent row).
     #[inline]
     pub fn count_row(&mut self, bytes: usize) -> Result<()> {
@@ -112,9 +125,11 @@ impl Budget {
         self.count_row(0)
     }
 
-    /// Counts rows of undecided entries that are skipped.
-    pub fn count_skipped(&mut self, rows: usize) -> Result<()> {
-        self.rows += rows / SKIPPED_PER_ROW;
+    /// Counts the search for the start of a range in undecided entries. `rows`: number of rows of
+    /// each. The sort before it is not counted: each write pays for that of its own effects.
+    pub fn count_searches(&mut self, rows: impl Iterator<Item = usize>) -> Result<()> {
+        let compared: u32 = rows.map(|rows| usize::BITS - rows.leading_zeros()).sum();
+        self.rows += compared as usize / COMPARED_PER_ROW;
         if self.rows < self.checked_rows + ROWS_PER_CHECK { Ok(()) } else { self.check() }
     }
 

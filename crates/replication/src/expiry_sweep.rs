@@ -91,12 +91,12 @@ mod tests {
     /// The master counts open sessions: one that expires makes room for another.
     #[test]
     fn sweep_reports_the_sessions_that_it_removes() {
-        let (trees, pending) = (MemoryTrees::new(1 << 20), VecDeque::new());
+        let (trees, mut pending) = (MemoryTrees::new(1 << 20), VecDeque::new());
         let mut open = PendingEntry::new(LogIndex(1), 5, 1, 0, EntryBuffers::default());
         let mut overlay = Overlay {
             group: GroupId(1),
             store: StoreSource::Live(&trees),
-            pending: &pending,
+            pending: &mut pending,
             open: &mut open,
             budget: Budget::unbounded(),
             saw_expired: false,

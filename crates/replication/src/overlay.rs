@@ -7,14 +7,16 @@
 
 use super::budget::Budget;
 use super::counts::BucketCounts;
-use super::pending_entry::{EFFECT_HEAD_BYTES, PendingEntry};
+use super::effect_layout::EFFECT_HEAD_BYTES;
+use super::effect_merge::{EffectMerge, NewestEffect};
+use super::pending_entry::PendingEntry;
 use base::error::corrupt;
 use base::range::Direction;
 use base::{BucketId, GroupId, Key, Result, SessionId, Version, limits};
 use bytes::Bytes;
 use replica_state::layout::{self, StoredRow, StoredSession};
 use runtime::log_writer::store_error;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Bound;
 use store::{Snapshot, StoreError, Trees};
 
@@ -25,7 +27,7 @@ pub struct Overlay<'a> {
     /// Applied rows.
     pub store: StoreSource<'a>,
     /// Entries that are not applied yet, oldest first.
-    pub pending: &'a VecDeque<PendingEntry>,
+    pub pending: &'a mut VecDeque<PendingEntry>,
     /// Open entry, which the update is written into.
     pub open: &'a mut PendingEntry,
     /// Budget of the current update.
@@ -252,15 +254,12 @@ impl Overlay<'_> {
         }
         let budget = &mut self.budget;
         budget.count_seek()?;
-        let mut newer = BTreeMap::new();
-        // Oldest entry first: rows of later entries replace those of earlier ones.
-        for entry in self.pending.iter().chain(std::iter::once(&*self.open)) {
-            budget.count_skipped(entry.rows())?;
-            for (key, row) in entry.select(|key| is_within(key, &low, &high)) {
-                budget.count_row(row.as_ref().map_or(0, Bytes::len))?;
-                newer.insert(key, row);
-            }
+        for entry in self.pending.iter_mut().chain(std::iter::once(&mut *self.open)) {
+            entry.order_effects();
         }
+        let entries = self.pending.iter().chain(std::iter::once(&*self.open));
+        budget.count_searches(entries.clone().map(PendingEntry::rows))?;
+        let mut newer = EffectMerge::new(entries, (low.clone(), high.clone()), direction);
         let live_snapshot;
         let snapshot = match self.store {
             StoreSource::Live(trees) => {
@@ -271,9 +270,7 @@ impl Overlay<'_> {
         };
         let reverse = direction == Direction::Descending;
         let mut stored_rows = snapshot.range(low, high, reverse).peekable();
-        let mut newer: Box<dyn Iterator<Item = (Bytes, Option<Bytes>)>> =
-            if reverse { Box::new(newer.into_iter().rev()) } else { Box::new(newer.into_iter()) };
-        let mut next_newer = newer.next();
+        let mut next_newer = newer.next(budget)?;
         loop {
             let next_stored = match stored_rows.peek() {
                 Some(Ok((key, _))) => Some(key),
@@ -287,20 +284,20 @@ impl Overlay<'_> {
                 (None, None) => return Ok(()),
                 (Some(_), None) => std::cmp::Ordering::Less,
                 (None, Some(_)) => std::cmp::Ordering::Greater,
-                (Some((a, _)), Some(b)) if reverse => b.cmp(a),
-                (Some((a, _)), Some(b)) => a.cmp(b),
+                (Some(effect), Some(stored)) if reverse => stored[..].cmp(effect.key),
+                (Some(effect), Some(stored)) => effect.key.cmp(stored),
             };
             if order.is_le() {
                 if order.is_eq() {
                     stored_rows.next();
                     budget.count_row(0)?;
                 }
-                if let Some((key, Some(row))) = &next_newer
-                    && !visit(key, row)?
+                if let Some(NewestEffect { key, row: Some(row) }) = &next_newer
+                    && !visit(&Bytes::copy_from_slice(key), row)?
                 {
                     return Ok(());
                 }
-                next_newer = newer.next();
+                next_newer = newer.next(budget)?;
             } else if let Some(Ok((key, row))) = stored_rows.next() {
                 budget.count_row(row.len())?;
                 if !visit(&key, &row)? {
@@ -324,18 +321,6 @@ pub fn is_empty_range(low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
         | (Bound::Excluded(low), Bound::Included(high)) => low >= high,
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
     }
-}
-
-fn is_within(key: &[u8], low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
-    (match low {
-        Bound::Included(low) => key >= &low[..],
-        Bound::Excluded(low) => key > &low[..],
-        Bound::Unbounded => true,
-    }) && (match high {
-        Bound::Included(high) => key <= &high[..],
-        Bound::Excluded(high) => key < &high[..],
-        Bound::Unbounded => true,
-    })
 }
 
 /// Returns the tree's bounds for a range of a bucket's rows.
@@ -364,3 +349,6 @@ pub fn row_bounds(
     };
     (low, high)
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,8 @@
 //! entries are an overlay over the store, and putting a row into the overlay must cost next to
 //! nothing.
 
+use super::effect_layout::{EFFECT_HEAD_BYTES, PUT, REMOVE, key_at, ranges_at};
+use super::effect_order::EffectOrder;
 use base::codec;
 use base::{LogIndex, Version};
 use bytes::Bytes;
@@ -26,9 +28,6 @@ use replica_state::layout::StoredRow;
 pub(super) const FORMAT: u8 = 1;
 pub(super) const FORMAT_SIGN: u8 = 2;
 pub(super) const HEAD_BYTES: usize = 21;
-pub(super) const EFFECT_HEAD_BYTES: usize = 9;
-pub(super) const PUT: u8 = 1;
-pub(super) const REMOVE: u8 = 0;
 /// Maximum capacity that is reused for the next entry: a burst's larger buffers are freed.
 const REUSED_BYTES_MAX: usize = 1 << 20;
 const REUSED_ROWS_MAX: usize = 8_192;
@@ -63,6 +62,8 @@ pub struct PendingEntry {
     table: HashTable<RowSlot>,
     /// Slots that each effect replaced in the table, so that a failed sequence can be undone.
     journal: Vec<(u32, Option<u32>)>,
+    /// Order of the effects by tree key, as of the last range read.
+    order: EffectOrder,
     salt: u64,
 }
 
@@ -107,6 +108,7 @@ impl PendingEntry {
             payload: Payload::Open(bytes),
             table: HashTable::with_capacity(rows),
             journal,
+            order: EffectOrder::new(HEAD_BYTES),
             salt,
         }
     }
@@ -229,7 +231,8 @@ impl PendingEntry {
         Some(self.row_at(slot.offset))
     }
 
-    fn row_at(&self, offset: u32) -> Option<Bytes> {
+    /// Returns the row that the effect at this offset writes. `None`: it removes its key.
+    pub(super) fn row_at(&self, offset: u32) -> Option<Bytes> {
         let (put, key, row) = ranges_at(self.bytes(), offset as usize);
         debug_assert!(key.end == row.start);
         put.then(|| match &self.payload {
@@ -238,21 +241,33 @@ impl PendingEntry {
         })
     }
 
+    /// Returns the tree key of the effect at this offset.
+    pub(super) fn key_at(&self, offset: u32) -> &[u8] {
+        key_at(self.bytes(), offset)
+    }
+
     /// Returns the number of tree keys that it changes.
     pub fn rows(&self) -> usize {
         self.table.len()
     }
 
-    /// Returns the entry's effects on the selected tree keys, in no order.
-    pub fn select<'a>(
-        &'a self,
-        is_selected: impl Fn(&[u8]) -> bool + 'a,
-    ) -> impl Iterator<Item = (Bytes, Option<Bytes>)> + 'a {
-        let bytes = self.bytes();
-        self.table.iter().filter_map(move |slot| {
-            let key = key_at(bytes, slot.offset);
-            is_selected(key).then(|| (Bytes::copy_from_slice(key), self.row_at(slot.offset)))
-        })
+    /// Orders the effects so far by their tree keys, for [`Self::sorted_lists`].
+    pub(super) fn order_effects(&mut self) {
+        // The payload of a stop-sign holds no effects.
+        if self.table.is_empty() {
+            return;
+        }
+        match &self.payload {
+            Payload::Open(bytes) => self.order.extend(bytes),
+            Payload::Closed(bytes) => self.order.complete(bytes),
+        }
+    }
+
+    /// Returns the effects' offsets in lists that are sorted by tree key, the oldest list first. Of
+    /// several effects on a key, the last one of the last list holds. Effects since the last
+    /// [`Self::order_effects`] are missing.
+    pub(super) fn sorted_lists(&self) -> impl Iterator<Item = &[u32]> {
+        self.order.lists()
     }
 
     /// Returns the current state, for [`Self::undo`] if a later effect must not stay.
@@ -281,6 +296,7 @@ impl PendingEntry {
             }
         }
         self.open().truncate(savepoint.bytes);
+        self.order.truncate(savepoint.bytes);
     }
 
     /// Closes the entry and returns the payload of its log record. The table stays usable.
@@ -319,20 +335,5 @@ impl PendingEntry {
     }
 }
 
-fn key_at(bytes: &[u8], offset: u32) -> &[u8] {
-    let (_, key, _) = ranges_at(bytes, offset as usize);
-    &bytes[key]
-}
-
-/// Returns the effect's kind (true: put), and the ranges of its key and row. Only for bytes that
-/// this file wrote itself.
-fn ranges_at(
-    bytes: &[u8],
-    offset: usize,
-) -> (bool, std::ops::Range<usize>, std::ops::Range<usize>) {
-    let length_at =
-        |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
-    let key_start = offset + EFFECT_HEAD_BYTES;
-    let row_start = key_start + length_at(offset + 1);
-    (bytes[offset] == PUT, key_start..row_start, row_start..row_start + length_at(offset + 5))
-}
+#[cfg(test)]
+mod tests;

@@ -129,7 +129,7 @@ impl ProposalQueue {
         Overlay {
             group: self.group,
             store: StoreSource::Live(trees),
-            pending: &self.pending,
+            pending: &mut self.pending,
             open: self.open.as_mut().expect("`begin` was called"),
             budget: Budget::unbounded(),
             saw_expired: false,

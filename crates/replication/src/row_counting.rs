@@ -157,7 +157,7 @@ mod tests {
         let mut overlay = Overlay {
             group: GROUP,
             store: StoreSource::Snapshot(&counted_reads),
-            pending: &VecDeque::new(),
+            pending: &mut VecDeque::new(),
             open: &mut open,
             budget: Budget::unbounded(),
             saw_expired: false,
@@ -183,7 +183,7 @@ mod tests {
             let mut overlay = Overlay {
                 group: GROUP,
                 store: StoreSource::Snapshot(&*snapshot),
-                pending: &VecDeque::new(),
+                pending: &mut VecDeque::new(),
                 open: &mut open,
                 budget: Budget::unbounded(),
                 saw_expired: false,

@@ -212,12 +212,12 @@ mod tests {
     #[test]
     fn attempt_that_fails_behind_its_update_leaves_no_effect() {
         let bucket = Bucket::new(BucketId(4), GroupId(1), Properties::default());
-        let (store, pending, session) = (UnreadableRanges, VecDeque::new(), SessionId(9));
+        let (store, mut pending, session) = (UnreadableRanges, VecDeque::new(), SessionId(9));
         let mut open = PendingEntry::new(LogIndex(1), 5, 1, 0, EntryBuffers::default());
         let mut overlay = Overlay {
             group: GroupId(1),
             store: StoreSource::Snapshot(&store),
-            pending: &pending,
+            pending: &mut pending,
             open: &mut open,
             budget: Budget::unbounded(),
             saw_expired: false,

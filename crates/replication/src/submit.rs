@@ -193,7 +193,7 @@ impl Group {
         store: StoreSource<'_>,
         budget: Budget,
     ) -> Result<Outcome> {
-        let (pending, time) = (VecDeque::new(), self.applied.time());
+        let (mut pending, time) = (VecDeque::new(), self.applied.time());
         let mut open =
             PendingEntry::new(LogIndex(0), time, 0, world::salt(), EntryBuffers::default());
         let mut counts = match bucket.properties.counted {
@@ -203,7 +203,7 @@ impl Group {
         let mut overlay = Overlay {
             group: self.id,
             store,
-            pending: &pending,
+            pending: &mut pending,
             open: &mut open,
             budget: Budget::unbounded(),
             saw_expired: false,
