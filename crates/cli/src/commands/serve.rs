@@ -37,8 +37,8 @@ files of TLS again (`credenza reload`), USR2 writes the crash log.";
 /// Memory below which the allocator has the settings of [`SPARING_ALLOCATOR`].
 const MEMORY_SCARCE_BYTES: u64 = 1 << 30;
 /// Settings of the allocator that keep a small process small. Freed memory is returned to the
-/// system at once. Huge pages are not asked for: one of 2 MiB stays resident while anything in it is
-/// used, and under large values a process of 160 MiB took 258.
+/// system at once. Huge pages are not asked for: one of 2 MiB stays resident while anything in it
+/// is used, and under large values a process of 160 MiB took 258.
 const SPARING_ALLOCATOR: [(&str, &str); 2] =
     [("MIMALLOC_PURGE_DELAY", "0"), ("MIMALLOC_ALLOW_THP", "0")];
 /// Watch over the loop that serves signals and looks at the files of TLS, once a minute.

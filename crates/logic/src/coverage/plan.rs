@@ -27,7 +27,7 @@ pub struct CoverageRequest<'a> {
     /// Number of replicas that answer for each partition (R). It counts as 1 if it is 0, and as the
     /// number of owners if a partition has fewer.
     pub replicas: usize,
-    /// This node. It is up, and first among equals.
+    /// Node that makes the plan, which is up: it is first among equals.
     pub local: NodeId,
     /// True if fallbacks answer in the place of owners that are down.
     pub use_fallbacks: bool,
