@@ -5,8 +5,8 @@ use serde::de::{
 };
 use std::fmt;
 
-/// Visitor of a name, whose value says what becomes of it.
-pub(crate) trait NameVisitor: Sized {
+/// Reader of a member's name, whose value says what becomes of it.
+pub(crate) trait MemberNameReader: Sized {
     /// Result of a name.
     type Output: Default;
 
@@ -17,7 +17,7 @@ pub(crate) trait NameVisitor: Sized {
 /// Comparison with a wanted name, without a copy.
 pub(crate) struct NameMatch<'a>(pub(crate) &'a str);
 
-impl NameVisitor for NameMatch<'_> {
+impl MemberNameReader for NameMatch<'_> {
     type Output = bool;
 
     fn name(self, name: &str) -> bool {
@@ -28,7 +28,7 @@ impl NameVisitor for NameMatch<'_> {
 /// Copy of a name.
 pub(crate) struct NameText;
 
-impl NameVisitor for NameText {
+impl MemberNameReader for NameText {
     type Output = Option<String>;
 
     fn name(self, name: &str) -> Option<String> {
@@ -36,10 +36,10 @@ impl NameVisitor for NameText {
     }
 }
 
-/// Seed of serde for a [`NameVisitor`].
+/// Seed of serde for a [`MemberNameReader`].
 pub(crate) struct NameSeed<N>(pub(crate) N);
 
-impl<'de, N: NameVisitor> DeserializeSeed<'de> for NameSeed<N> {
+impl<'de, N: MemberNameReader> DeserializeSeed<'de> for NameSeed<N> {
     type Value = N::Output;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<N::Output, D::Error> {
@@ -47,7 +47,7 @@ impl<'de, N: NameVisitor> DeserializeSeed<'de> for NameSeed<N> {
     }
 }
 
-impl<'de, N: NameVisitor> Visitor<'de> for NameSeed<N> {
+impl<'de, N: MemberNameReader> Visitor<'de> for NameSeed<N> {
     type Value = N::Output;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

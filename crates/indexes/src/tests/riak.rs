@@ -13,13 +13,13 @@ use std::ops::Bound;
 type Tag = (&'static str, &'static str);
 
 /// Rows of one bucket's index, as a node keeps them.
-struct Rows {
+struct IndexRows {
     bucket: BucketName,
     keys: BTreeSet<Vec<u8>>,
 }
 
-impl Rows {
-    fn new(bucket: &str, records: &[(&str, &[Tag])]) -> Rows {
+impl IndexRows {
+    fn new(bucket: &str, records: &[(&str, &[Tag])]) -> IndexRows {
         let bucket = BucketName::parse(bucket).expect("a bucket");
         let mut keys = BTreeSet::new();
         for (key, tags) in records {
@@ -31,7 +31,7 @@ impl Rows {
                 keys.insert(EntrySpace::Available(&bucket).key(&entry, key.as_bytes()));
             }
         }
-        Rows { bucket, keys }
+        IndexRows { bucket, keys }
     }
 
     /// Returns (term, key) of a closed range, as Riak's `/index/F/V1/V2`.
@@ -70,7 +70,7 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn users_are_found_by_twitter_name_and_mail() {
     let tags = [("twitter_bin", "jsmith123"), ("email_bin", "jsmith@basho.com")];
-    let rows = Rows::new("available/users", &[("john_smith", &tags)]);
+    let rows = IndexRows::new("available/users", &[("john_smith", &tags)]);
     let expected = pairs(&[("jsmith123", "john_smith")]);
     assert_eq!(rows.query("twitter_bin", ("jsmith123", "jsmith123"), None), expected);
     assert_eq!(rows.query("email_bin", ("jsmith123", "jsmith123"), None), []);
@@ -78,7 +78,7 @@ fn users_are_found_by_twitter_name_and_mail() {
 
 #[test]
 fn four_people_are_found_by_exact_match_and_range() {
-    let rows = Rows::new(
+    let rows = IndexRows::new(
         "indexes/people",
         &[
             ("larry", &[("field1_bin", "val1"), ("field2_int", "1001")]),
@@ -116,7 +116,7 @@ fn four_people_are_found_by_exact_match_and_range() {
 
 #[test]
 fn integers_are_compared_as_numbers_and_pages_continue_behind_the_last_row() {
-    let rows = Rows::new(
+    let rows = IndexRows::new(
         "plain/fruit",
         &[
             ("fig", &[("ripeness_int", "7")]),

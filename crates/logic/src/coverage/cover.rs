@@ -36,9 +36,9 @@ pub(super) struct Cover {
 
 /// Returns the fewest nodes, by a greedy choice, that meet all demands.
 ///
-/// Of two covers of the same size, the one with the local node is chosen. Of nodes that meet
-/// the same number of demands, the first after the local node in cyclic order of ids is chosen, so
-/// that different coordinators do not all ask one node.
+/// Prefers the cover with the local node if two have the same size; and, of nodes that meet the
+/// same number of demands, the first after the local node in cyclic order of ids, so that different
+/// coordinators do not all ask one node.
 pub(super) fn cover(demands: &[Demand], local: NodeId) -> Cover {
     let mut search = CoverSearch::new(demands, local);
     let forced = search.forced();
@@ -58,7 +58,7 @@ pub(super) fn cover(demands: &[Demand], local: NodeId) -> Cover {
     Cover { nodes, steps: search.steps }
 }
 
-/// CoverSearch for a cover. Nodes are numbers: positions in `nodes`.
+/// Search for a cover. Nodes are numbers: positions in `nodes`.
 struct CoverSearch<'a> {
     demands: &'a [Demand],
     /// All candidates, the local node first, then in cyclic order of ids.

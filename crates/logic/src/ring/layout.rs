@@ -73,10 +73,7 @@ impl Layout {
     /// fallbacks.
     pub fn preference_list(&self, partition: Partition, n: usize) -> Vec<NodeId> {
         let owners = self.owners(partition, n);
-        let fallbacks: Vec<_> = self.fallbacks(partition, &owners).collect();
-        let mut list = owners;
-        list.extend(fallbacks);
-        list
+        owners.iter().copied().chain(self.fallbacks(partition, &owners)).collect()
     }
 
     /// Returns the fallbacks of this partition with these owners, in order of preference. The ring

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Term and key.
 type Position = (u8, u8);
 /// Rows of one stream.
-type Rows = BTreeMap<Position, u8>;
+type StreamRows = BTreeMap<Position, u8>;
 
 fn page(rows: &[(u8, u8)], end: Option<u8>) -> StreamPage<u8, u8> {
     StreamPage { rows: rows.to_vec(), end: end.map_or(PageEnd::Complete, PageEnd::Through) }
@@ -103,7 +103,7 @@ fn is_before(reverse: bool, one: &Position, other: &Position) -> bool {
 /// Returns the rows of all streams after a position, in order, each once. A row is agreed if
 /// `replicas` streams have it, with one value.
 fn merged_naively(
-    streams: &[Rows],
+    streams: &[StreamRows],
     (after, reverse): (Option<Position>, bool),
     replicas: usize,
 ) -> Vec<(Position, Vec<u8>, bool)> {
@@ -129,7 +129,7 @@ fn merged_naively(
 /// Returns the next page of a stream: up to `size` rows after a position. `is_scan`: the page ends
 /// behind its last row, as one of a replica that skipped rows.
 fn next_page(
-    rows: &Rows,
+    rows: &StreamRows,
     after: Option<Position>,
     reverse: bool,
     (size, is_scan): (usize, bool),
@@ -162,7 +162,7 @@ fn next_page(
 }
 
 /// Streams with many common rows, and few values.
-fn random_streams() -> impl Strategy<Value = Vec<Rows>> {
+fn random_streams() -> impl Strategy<Value = Vec<StreamRows>> {
     let rows = proptest::collection::btree_map((0..4_u8, 0..6_u8), 0..2_u8, 0..16);
     proptest::collection::vec(rows, 0..6)
 }

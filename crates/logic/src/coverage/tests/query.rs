@@ -15,7 +15,7 @@ fn partition_of(ring: &Ring, key: u32) -> Partition {
 }
 
 /// Query in progress.
-struct Query<'a> {
+struct CoverageQuery<'a> {
     request: CoverageRequest<'a>,
     plan: CoveragePlan,
     merge: StreamMerge<u32, ()>,
@@ -24,13 +24,13 @@ struct Query<'a> {
     down: BTreeSet<NodeId>,
 }
 
-impl Query<'_> {
-    fn begin(request: CoverageRequest<'_>, down: BTreeSet<NodeId>) -> Query<'_> {
+impl CoverageQuery<'_> {
+    fn begin(request: CoverageRequest<'_>, down: BTreeSet<NodeId>) -> CoverageQuery<'_> {
         let plan = request.plan(|node| down.contains(&node));
         let shares = plan.shares().iter().map(|(node, share)| Some((*node, share.clone())));
         let streams: Vec<_> = shares.collect();
         let merge = StreamMerge::new(streams.len(), None, false);
-        Query { request, plan, merge, streams, down }
+        CoverageQuery { request, plan, merge, streams, down }
     }
 
     /// Answers the awaited streams with a page of up to two keys. Keys in `missed` are at one of
@@ -101,7 +101,7 @@ proptest! {
         let (copies, local) = (ring.n(), NodeId(1));
         let request =
             CoverageRequest { ring: &ring, copies, replicas, local, use_fallbacks: true };
-        let mut query = Query::begin(request, down);
+        let mut query = CoverageQuery::begin(request, down);
         let (mut found, mut certain) = (BTreeMap::new(), BTreeSet::new());
         for turn in 0..400 {
             for (_, lost) in losses.iter().filter(|(at, _)| *at == turn) {
