@@ -124,6 +124,7 @@ impl Scratch {
     /// Creates a folder named after the experiment; first deletes the remains of killed runs.
     pub fn new(name: &str) -> Scratch {
         static SWEEP: Once = Once::new();
+        crate::report::print_panics();
         let parent = crate::tidy::root().join("target/tmp");
         SWEEP.call_once(|| sweep(&parent));
         let path = parent.join(format!("systest-{}-{name}", std::process::id()));

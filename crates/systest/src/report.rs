@@ -3,7 +3,11 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::Once;
 use std::time::{Duration, Instant};
+
+/// Longest message of a panic that is printed at once.
+const PANIC_CHARS_MAX: usize = 2_000;
 
 /// Figures of one experiment.
 #[derive(Clone, Debug)]
@@ -114,6 +118,26 @@ pub fn print_line(line: &str) {
     write_line(&mut std::io::stderr().lock(), line);
 }
 
+/// Prints each panic's message as soon as it happens, past the test harness' capture. The harness
+/// shows it at the end of its output, which a log that is cut at some length loses first.
+pub(crate) fn print_panics() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let next = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let thread = std::thread::current();
+            print_line(&panic_text(thread.name().unwrap_or("?"), &panic.to_string()));
+            next(panic);
+        }));
+    });
+}
+
+/// Returns the text of a panic, cut at [`PANIC_CHARS_MAX`].
+fn panic_text(thread: &str, message: &str) -> String {
+    let message: String = message.chars().take(PANIC_CHARS_MAX).collect();
+    format!("{thread}: {message}")
+}
+
 /// Writes a line with its end in one call. The harness writes to the same pipe through another
 /// handle: between two calls it would insert text of its own, and `./check` reads skips by the
 /// line.
@@ -171,6 +195,13 @@ mod tests {
         assert!(!evaluate_bound("gap, s", 5.001, 5.0).0);
         assert!(!evaluate_bound("gap, s", f64::NAN, 5.0).0);
         assert_eq!(evaluate_bound("gap, s", 6.0, 5.0).1, "bound BROKEN: gap, s: 6.000 of 5.000");
+    }
+
+    #[test]
+    fn panic_message_names_its_thread_and_is_cut() {
+        assert_eq!(panic_text("page", "it answers:\n  no"), "page: it answers:\n  no");
+        let long = panic_text("page", &"é".repeat(PANIC_CHARS_MAX + 1));
+        assert_eq!(long.chars().count(), "page: ".len() + PANIC_CHARS_MAX);
     }
 
     #[test]
