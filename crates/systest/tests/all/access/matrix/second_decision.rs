@@ -55,7 +55,7 @@ impl ForwardTrial<'_> {
         for _ in 0..ATTEMPTS {
             let before = self.forwarded();
             let verdict = ask();
-            outcome = (verdict, self.forwarded() > before);
+            outcome = (verdict, self.forwarded() > before && forwards_whole(row, target));
             if is_allowed || outcome != (AccessVerdict::Granted, true) {
                 break;
             }
@@ -103,8 +103,17 @@ impl ForwardTrial<'_> {
         for (table, targets) in [(resp::DATA, &data[..]), (resp::CLUSTER, &data[..1])] {
             for target in targets {
                 let mut caller = RespCaller::new(address, login);
-                // The front-end lets everybody select every bucket.
-                caller.ask("!CREDENZA.BUCKET $b", target);
+                if target.bucket != "default/default" {
+                    // The directory's master describes the bucket, and denies that to whoever may
+                    // not read it: the connection stays in the default bucket.
+                    let select = Row::parse("!CREDENZA.BUCKET $b | read:any");
+                    let may_select = user.is_some_and(|user| may(user, &select.needs, target));
+                    let ask = || caller.ask(select.text, target);
+                    self.judge(("RESP", name), (&select, target), may_select, ask);
+                    if !may_select {
+                        continue;
+                    }
+                }
                 for row in rows_to_try(table, user) {
                     let is_allowed = user.is_some_and(|user| may(user, &row.needs, target));
                     let ask = || caller.ask(row.text, target);
@@ -113,6 +122,13 @@ impl ForwardTrial<'_> {
             }
         }
     }
+}
+
+/// Returns false if a node may forward a part of the operation alone. Each node coordinates requests
+/// on available buckets by itself, and asks the directory's master only what their properties are:
+/// `?keys=true` forwards what needs `read`, and never what needs `list`.
+fn forwards_whole(row: &Row, target: &MatrixTarget) -> bool {
+    row.needs.len() <= 1 || !target.bucket.starts_with("available/")
 }
 
 /// Returns the rows of a table without those that deny a caller nothing but a login: no node
