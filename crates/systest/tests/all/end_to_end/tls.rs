@@ -189,6 +189,8 @@ fn testssl_finds_tls_1_3_alone_and_no_weakness() {
     assert!(findings.len() > 30, "{findings:?}");
     let bad: Vec<_> = findings
         .iter()
+        // That one is about the tool's own OpenSSL.
+        .filter(|[id, ..]| *id != "engine_problem")
         .filter(|[_, severity, _]| !matches!(*severity, "OK" | "INFO" | "DEBUG"))
         .collect();
     assert!(bad.is_empty(), "{bad:?}");
