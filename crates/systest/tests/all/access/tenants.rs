@@ -23,6 +23,9 @@ const BYTES_MAX: u64 = 1 << 20;
 const VALUE_BYTES: usize = 4 << 10;
 /// Writes a second of the tenant that fills its bucket, all connections together.
 const FILL_RATE: u64 = 400;
+/// Parts of a measurement, of which the median counts. A disk that stalls once for 30 ms makes six
+/// calls of each client late, which are 1 % of its calls of three seconds: no fault of a tenant.
+const PARTS: usize = 5;
 /// Largest ratio of the others' p99 beside the greedy tenant and without it.
 const RATIO_MAX: f64 = 2.0;
 
@@ -79,12 +82,17 @@ impl TenantTrial {
         ballots
     }
 
-    /// Runs clients of the calm tenant at all nodes for a time.
-    fn watch_calm(&self, time: Duration) -> BystanderReport {
+    /// Runs clients of the calm tenant at all nodes for a time. Returns what they got in each part
+    /// of it.
+    fn watch_calm(&self, time: Duration) -> Vec<BystanderReport> {
         let login = Some(("calm", PASSWORD));
-        let addresses = self.cluster.client_addresses().into_iter();
-        let calls = addresses.map(|address| resp_bystander(address, login, Some("default/calm")));
-        run_bystanders(calls.collect(), time)
+        let watch_part = |_| {
+            let addresses = self.cluster.client_addresses().into_iter();
+            let calls =
+                addresses.map(|address| resp_bystander(address, login, Some("default/calm")));
+            run_bystanders(calls.collect(), time / PARTS as u32)
+        };
+        (0..PARTS).map(watch_part).collect()
     }
 
     /// Measures the calm tenant, alone and beside the greedy one, whose clients run until they are
@@ -117,15 +125,15 @@ impl TenantTrial {
             (beside, answers)
         });
         let elapsed = began.elapsed();
-        let (p99_alone, p99_beside) =
-            (alone.latencies.per_mille_ms(990), beside.latencies.per_mille_ms(990));
-        self.figures.ok = (alone.latencies.count() + beside.latencies.count()) as u64;
+        let (p99_alone, p99_beside) = (median_p99_ms(&alone), median_p99_ms(&beside));
+        let calls = alone.iter().chain(&beside).map(|part| part.latencies.count());
+        self.figures.ok = calls.sum::<usize>() as u64;
         self.figures.add("greedy", format!("{answers:?}").replace(' ', ""));
         self.figures.add("p99_ms_alone", format!("{p99_alone:.2}"));
         self.figures.add("p99_ms_beside", format!("{p99_beside:.2}"));
         self.figures.print();
-        alone.must_be_served("the calm tenant alone");
-        beside.must_be_served("the calm tenant beside the greedy one");
+        alone.iter().for_each(|part| part.must_be_served("the calm tenant alone"));
+        beside.iter().for_each(|part| part.must_be_served("the calm tenant beside the greedy one"));
         let after = self.ballots();
         let elections = after.iter().filter(|ballot| !ballots.contains(ballot)).count();
         let name = format!("{}: ballots that are others than before", self.name);
@@ -134,6 +142,13 @@ impl TenantTrial {
         self.bounds.check(&name, p99_beside / p99_alone, RATIO_MAX);
         (answers, elapsed)
     }
+}
+
+/// Returns the median of the parts' 99th percentiles, in milliseconds.
+fn median_p99_ms(parts: &[BystanderReport]) -> f64 {
+    let mut p99: Vec<f64> = parts.iter().map(|part| part.latencies.per_mille_ms(990)).collect();
+    p99.sort_unstable_by(f64::total_cmp);
+    p99[p99.len() / 2]
 }
 
 /// Connects a client of the greedy tenant.
