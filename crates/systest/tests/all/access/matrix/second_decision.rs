@@ -124,9 +124,9 @@ impl ForwardTrial<'_> {
     }
 }
 
-/// Returns false if a node may forward a part of the operation alone. Each node coordinates requests
-/// on available buckets by itself, and asks the directory's master only what their properties are:
-/// `?keys=true` forwards what needs `read`, and never what needs `list`.
+/// Returns false if a node may forward a part of the operation alone. Each node coordinates
+/// requests on available buckets by itself, and asks the directory's master only what their
+/// properties are: `?keys=true` forwards what needs `read`, and never what needs `list`.
 fn forwards_whole(row: &Row, target: &MatrixTarget) -> bool {
     row.needs.len() <= 1 || !target.bucket.starts_with("available/")
 }
