@@ -305,12 +305,13 @@ fn must_survive_at(
     }
 }
 
-/// Returns the inputs of a target without those that may rightly remove what others wrote.
+/// Returns the inputs of a target without those that may rightly remove what others wrote, or
+/// close their connections.
 fn corpus_without_removals(target: &str) -> Vec<Vec<u8>> {
     let removes = |input: &Vec<u8>| {
         let words = input.to_ascii_uppercase();
         let has = |word: &[u8]| words.windows(word.len()).any(|window| window == word);
-        [&b"FLUSH"[..], b"DELPREFIX", b"CREDENZA.DROP"].into_iter().any(has)
+        [&b"FLUSH"[..], b"DELPREFIX", b"CREDENZA.DROP", b"KILL"].into_iter().any(has)
     };
     corpus(target).into_iter().filter(|input| !removes(input)).collect()
 }
