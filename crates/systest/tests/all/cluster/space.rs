@@ -168,7 +168,7 @@ fn slow_follower_disk_delays_no_client_and_slow_master_hands_over() {
                 return disk_group.limit_writes_per_second(0);
             }
             wait_until("a master with a faster disk", || match cluster.master() {
-                master if master == master => Err("the slow one keeps its place".into()),
+                current if current == master => Err("the slow one keeps its place".into()),
                 _ => Ok(()),
             });
         });
