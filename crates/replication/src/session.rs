@@ -83,7 +83,11 @@ fn live_session(
     session: SessionId,
 ) -> Result<StoredSession> {
     let now = overlay.open.time;
-    let Some(stored) = overlay.session(session)?.filter(|stored| stored.expires() > now) else {
+    let found = overlay.session(session)?;
+    let live = found.filter(|stored| stored.expires() > now);
+    let Some(stored) = live else {
+        // It stays expired under another master only if the entry records the time.
+        overlay.saw_expired |= found.is_some();
         return Err(Error::new(
             Reason::SessionExpired,
             format!(
@@ -173,7 +177,8 @@ impl Group {
             overlay.remove_session(session, stored.highest)?;
             state.master.sessions = state.master.sessions.saturating_sub(1);
         }
-        if state.queue.changed(begun_bytes) {
+        // "It is not open" is an answer too.
+        if state.queue.changed(begun_bytes) || self.needs_entry(state) {
             self.add_update(state, is_first, true);
         }
         Ok(state.queue.ticket(&self.applied))

@@ -10,6 +10,7 @@ use super::overlay::{Overlay, StoreSource};
 use super::pending_entry::{EntryBuffers, PendingEntry};
 use super::read::{BYTES_AT_ONCE, is_long};
 use super::session::{self, Attempt, RetryResult};
+use super::state::GroupState;
 use crate::bucket::Bucket;
 use base::error::shutting_down;
 use base::request::SequenceMode;
@@ -128,9 +129,12 @@ impl Group {
         let mut overlay = state.queue.overlay(&*self.shared.trees);
         let (result, earlier_index) = match attempt {
             None => (evaluate_with_budget(&mut overlay, bucket, update, budget), None),
-            Some(attempt) => match session::evaluate_once(&mut overlay, bucket, update, attempt)? {
-                RetryResult::Evaluated(result) => (result, None),
-                RetryResult::Stored(index, result) => (result, Some(index)),
+            Some(attempt) => match session::evaluate_once(&mut overlay, bucket, update, attempt) {
+                Ok(RetryResult::Evaluated(result)) => (result, None),
+                Ok(RetryResult::Stored(index, result)) => (result, Some(index)),
+                // It rests on what was read, as a result does: another master may have opened the
+                // session, or an undecided entry have closed it.
+                Err(refusal) => (Err(refusal), None),
             },
         };
         // A row that has expired must stay expired under another master, whose time continues from
@@ -140,12 +144,7 @@ impl Group {
         let versioned = wrote && earlier_index.is_none() && result.is_ok();
         let version = if versioned { state.queue.version() } else { None };
         let logged = wrote || needs_time || (*update == Update::Nop && result.is_ok());
-        // An update that changes nothing is like a read: it needs a lease, or an entry to wait for
-        // that a majority accepts from now on; an empty one, if there is no other. An entry that
-        // was proposed already proves nothing: a majority may have accepted it before this machine
-        // stalled, and another master may have led since.
-        let has_lease = self.leadership.can_read() || Mutant::AnswerNoOpWithoutLease.is_active();
-        if logged || !(has_lease || state.queue.has_unproposed()) {
+        if logged || self.needs_entry(state) {
             let sync_requested =
                 matches!(update, Update::Sequence { mode: SequenceMode::Synced, .. });
             let sync = sync_requested || bucket.properties.sync == SyncPolicy::Sync;
@@ -160,6 +159,17 @@ impl Group {
         let index = earlier_index.or(ticket.map(|ticket| ticket.index));
         let index = index.unwrap_or_else(|| self.applied.visible_index());
         Ok((ticket, Stamp { index, version }, result))
+    }
+
+    /// Returns true if an answer of this moment that wrote nothing needs an entry of its own.
+    ///
+    /// It is like a read: it needs a lease, or an entry to wait for that a majority accepts from
+    /// now on; an empty one, if there is no other. An entry that was proposed already proves
+    /// nothing: a majority may have accepted it before this machine stalled, and another master may
+    /// have led since.
+    pub(super) fn needs_entry(&self, state: &GroupState) -> bool {
+        let has_lease = self.leadership.can_read() || Mutant::AnswerNoOpWithoutLease.is_active();
+        !(has_lease || state.queue.has_unproposed())
     }
 
     /// Evaluates an update without the lock, only to check its budget. A too expensive update fails

@@ -104,6 +104,25 @@ async fn update_outside_session_window_or_open_session_is_refused() {
     node.stop().await.expect("it stops");
 }
 
+#[tokio::test]
+async fn session_refusal_waits_for_the_undecided_entry_that_it_read() {
+    let mut cluster = TestCluster::with_long_lease(3, 3).await;
+    let (master, bucket) = (cluster.master().await, test_cluster::bucket());
+    let group = cluster.group(master);
+    let (opened, session) = group.open_session(&bucket).expect("it opens");
+    group.wait_applied(opened).await.expect("a majority is there");
+    for follower in (0..3).filter(|nth| *nth != master) {
+        cluster.stop(follower).await;
+    }
+    // Nobody accepts the entry that closes the session: another master may still find it open.
+    let closed = group.close_session(&bucket, session).expect("it leads").expect("an entry");
+    let retry = RetryId { session, number: 1 };
+    let (ticket, _, outcome) = group.submit(&bucket, &add(), Some(retry)).expect("it leads");
+    assert_eq!(outcome.expect_err("it is closed").reason, Reason::SessionExpired);
+    assert_eq!(ticket.map(|ticket| ticket.index), Some(closed.index));
+    cluster.stop(master).await;
+}
+
 /// Lets this much group time pass.
 fn pass(node: &Node, ms: u64) {
     let group = node.router.locator.groups.find(base::GroupId(1)).expect("it is there");
