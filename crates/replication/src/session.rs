@@ -84,8 +84,7 @@ fn live_session(
 ) -> Result<StoredSession> {
     let now = overlay.open.time;
     let found = overlay.session(session)?;
-    let live = found.filter(|stored| stored.expires() > now);
-    let Some(stored) = live else {
+    let Some(stored) = found.filter(|stored| stored.expires() > now) else {
         // It stays expired under another master only if the entry records the time.
         overlay.saw_expired |= found.is_some();
         return Err(Error::new(
@@ -177,7 +176,7 @@ impl Group {
             overlay.remove_session(session, stored.highest)?;
             state.master.sessions = state.master.sessions.saturating_sub(1);
         }
-        // "It is not open" is an answer too.
+        // That it is not open rests on what was read, as every answer does.
         if state.queue.changed(begun_bytes) || self.needs_entry(state) {
             self.add_update(state, is_first, true);
         }
@@ -214,32 +213,61 @@ mod tests {
         }
     }
 
-    #[test]
-    fn attempt_that_fails_behind_its_update_leaves_no_effect() {
+    /// Runs `act` on the overlay of an entry that is being filled at group time `time`, over a
+    /// store without rows.
+    fn with_overlay(time: u64, act: impl FnOnce(&mut Overlay, &Bucket)) {
         let bucket = Bucket::new(BucketId(4), GroupId(1), Properties::default());
-        let (store, mut pending, session) = (UnreadableRanges, VecDeque::new(), SessionId(9));
-        let mut open = PendingEntry::new(LogIndex(1), 5, 1, 0, EntryBuffers::default());
+        let mut open = PendingEntry::new(LogIndex(1), time, 1, 0, EntryBuffers::default());
         let mut overlay = Overlay {
             group: GroupId(1),
-            store: StoreSource::Snapshot(&store),
-            pending: &mut pending,
+            store: StoreSource::Snapshot(&UnreadableRanges),
+            pending: &mut VecDeque::new(),
             open: &mut open,
             budget: Budget::unbounded(),
             saw_expired: false,
             counts: &mut BucketCounts::default(),
             scratch: &mut Vec::new(),
         };
-        overlay.put_session(session, StoredSession { used: 5, highest: 1, bucket: None });
-        let before = overlay.open.payload_bytes();
+        act(&mut overlay, &bucket);
+    }
+
+    /// Returns an attempt at a write of one key, and the write.
+    fn attempt(session: SessionId, number: u64) -> (Update, Attempt) {
         let (key, value) = (Key::from("k"), Value::from("v"));
         let update = Update::Set { key, value, expiry: Expiry::Default };
-        // Outcomes leave the window: they have to be read.
-        let retry = RetryId { session, number: 2 * limits::SESSION_WINDOW };
-        let attempt = Attempt::new(retry, &update);
-        assert!(evaluate_once(&mut overlay, &bucket, &update, attempt).is_err());
-        assert_eq!(overlay.open.payload_bytes(), before);
-        assert_eq!(overlay.row(bucket.id, b"k"), Ok(None));
-        let stored = overlay.session(session).expect("it is in the entry").expect("it is open");
-        assert_eq!(stored.highest, 1);
+        let attempt = Attempt::new(RetryId { session, number }, &update);
+        (update, attempt)
+    }
+
+    #[test]
+    fn attempt_that_fails_behind_its_update_leaves_no_effect() {
+        let session = SessionId(9);
+        with_overlay(5, |overlay, bucket| {
+            overlay.put_session(session, StoredSession { used: 5, highest: 1, bucket: None });
+            let before = overlay.open.payload_bytes();
+            // Outcomes leave the window: they have to be read.
+            let (update, attempt) = attempt(session, 2 * limits::SESSION_WINDOW);
+            assert!(evaluate_once(overlay, bucket, &update, attempt).is_err());
+            assert_eq!(overlay.open.payload_bytes(), before);
+            assert_eq!(overlay.row(bucket.id, b"k"), Ok(None));
+            let stored = overlay.session(session).expect("it is in the entry").expect("it is open");
+            assert_eq!(stored.highest, 1);
+        });
+    }
+
+    #[test]
+    fn refusal_of_an_expired_session_records_the_time_and_of_an_unknown_one_does_not() {
+        let (session, stored) = (SessionId(9), StoredSession { used: 5, highest: 1, bucket: None });
+        for (is_stored, records_time) in [(true, true), (false, false)] {
+            with_overlay(stored.expires(), |overlay, bucket| {
+                if is_stored {
+                    overlay.put_session(session, stored);
+                }
+                let (update, attempt) = attempt(session, 2);
+                let refused = evaluate_once(overlay, bucket, &update, attempt).err();
+                assert_eq!(refused.map(|error| error.reason), Some(Reason::SessionExpired));
+                assert_eq!(overlay.saw_expired, records_time);
+            });
+        }
     }
 }
