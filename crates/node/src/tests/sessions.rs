@@ -123,6 +123,24 @@ async fn session_refusal_waits_for_the_undecided_entry_that_it_read() {
     cluster.stop(master).await;
 }
 
+#[tokio::test]
+async fn answer_about_an_unknown_session_is_confirmed_by_an_entry_if_no_lease_allows_reads() {
+    let mut cluster = TestCluster::without_lease_reads(3, 3).await;
+    let (master, bucket) = (cluster.master().await, test_cluster::bucket());
+    let group = cluster.group(master);
+    test_cluster::put(&group, "k", "v").await.expect("a majority is there");
+    let unknown = SessionId(9);
+    let retry = RetryId { session: unknown, number: 1 };
+    let (refused, _, outcome) = group.submit(&bucket, &add(), Some(retry)).expect("it leads");
+    assert_eq!(outcome.expect_err("it was never opened").reason, Reason::SessionExpired);
+    group.wait_applied(refused.expect("an entry")).await.expect("a majority is there");
+    let closed = group.close_session(&bucket, unknown).expect("it leads");
+    group.wait_applied(closed.expect("an entry")).await.expect("a majority is there");
+    for nth in 0..3 {
+        cluster.stop(nth).await;
+    }
+}
+
 /// Lets this much group time pass.
 fn pass(node: &Node, ms: u64) {
     let group = node.router.locator.groups.find(base::GroupId(1)).expect("it is there");

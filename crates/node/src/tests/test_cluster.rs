@@ -35,6 +35,9 @@ pub(crate) fn own_address() -> SocketAddr {
     listener.and_then(|listener| listener.local_addr()).expect("a port")
 }
 
+/// Lease that a busy machine makes no master lose, in milliseconds.
+const LONG_LEASE_MS: u64 = 10_000;
+
 pub(crate) struct TestCluster {
     pub places: Vec<Place>,
     pub ids: Vec<NodeId>,
@@ -44,18 +47,19 @@ pub(crate) struct TestCluster {
     /// Limit of each node's log, in bytes.
     log_bytes_max: u64,
     lease_ms: u64,
+    lease_reads: bool,
 }
 
 impl TestCluster {
     /// Starts so many nodes, of which the first `founders` are voters from the start.
     pub(crate) async fn new(count: usize, founders: usize) -> TestCluster {
-        TestCluster::with_log(count, founders, crate::NodeSettings::default().log_bytes_max).await
+        TestCluster::empty(count, founders).started().await
     }
 
     /// Starts nodes with a lease so long that a busy machine makes no master lose it.
     pub(crate) async fn with_long_lease(count: usize, founders: usize) -> TestCluster {
-        let log_bytes_max = crate::NodeSettings::default().log_bytes_max;
-        TestCluster::with_long_lease_and_log(count, founders, log_bytes_max).await
+        let cluster = TestCluster::empty(count, founders);
+        TestCluster { lease_ms: LONG_LEASE_MS, ..cluster }.started().await
     }
 
     /// Starts nodes with a long lease and a limit of the log.
@@ -64,14 +68,20 @@ impl TestCluster {
         founders: usize,
         log_bytes_max: u64,
     ) -> TestCluster {
-        TestCluster { lease_ms: 10_000, log_bytes_max, ..TestCluster::empty(count, founders) }
-            .started()
-            .await
+        let cluster = TestCluster::empty(count, founders);
+        TestCluster { lease_ms: LONG_LEASE_MS, log_bytes_max, ..cluster }.started().await
     }
 
     /// Starts nodes with a limit of the log.
     pub(crate) async fn with_log(count: usize, founders: usize, log_bytes_max: u64) -> TestCluster {
-        TestCluster { log_bytes_max, ..TestCluster::empty(count, founders) }.started().await
+        let cluster = TestCluster::empty(count, founders);
+        TestCluster { log_bytes_max, ..cluster }.started().await
+    }
+
+    /// Starts nodes with a long lease that allows no reads: `lease_reads = off`.
+    pub(crate) async fn without_lease_reads(count: usize, founders: usize) -> TestCluster {
+        let cluster = TestCluster::empty(count, founders);
+        TestCluster { lease_ms: LONG_LEASE_MS, lease_reads: false, ..cluster }.started().await
     }
 
     async fn started(mut self) -> TestCluster {
@@ -96,8 +106,17 @@ impl TestCluster {
             ids.push(NodeId(DataDir::open(place.path()).expect("a directory").node));
         }
         let nodes = (0..count).map(|_| None).collect();
-        let lease_ms = crate::NodeSettings::default().lease_ms;
-        TestCluster { places, ids, nodes, addresses, founders, log_bytes_max: 0, lease_ms }
+        let settings = crate::NodeSettings::default();
+        TestCluster {
+            places,
+            ids,
+            nodes,
+            addresses,
+            founders,
+            log_bytes_max: settings.log_bytes_max,
+            lease_ms: settings.lease_ms,
+            lease_reads: settings.lease_reads,
+        }
     }
 
     pub(crate) async fn start(&mut self, which: usize) {
@@ -106,6 +125,7 @@ impl TestCluster {
         settings.name = format!("n{which}");
         settings.log_bytes_max = self.log_bytes_max;
         settings.lease_ms = self.lease_ms;
+        settings.lease_reads = self.lease_reads;
         settings.peers = Some(PeerAddresses { listen, advertise: listen.to_string() });
         let voters = self.ids[..self.founders].iter();
         let voters = voters.map(|node| Member { node: *node, part: Part::Voter }).collect();
