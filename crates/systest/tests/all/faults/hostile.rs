@@ -307,18 +307,18 @@ fn must_survive_at(
 
 /// Returns the inputs of a target without those that may rightly remove what others wrote, or
 /// close their connections.
-fn corpus_without_removals(target: &str) -> Vec<Vec<u8>> {
-    let removes = |input: &Vec<u8>| {
+fn corpus_that_spares_others(target: &str) -> Vec<Vec<u8>> {
+    let harms_others = |input: &Vec<u8>| {
         let words = input.to_ascii_uppercase();
         let has = |word: &[u8]| words.windows(word.len()).any(|window| window == word);
         [&b"FLUSH"[..], b"DELPREFIX", b"CREDENZA.DROP", b"KILL"].into_iter().any(has)
     };
-    corpus(target).into_iter().filter(|input| !removes(input)).collect()
+    corpus(target).into_iter().filter(|input| !harms_others(input)).collect()
 }
 
 #[test]
 fn malformed_resp_frames_harm_neither_node_nor_other_clients() {
-    let frames = [resp_frames(), corpus_without_removals("resp")].concat();
+    let frames = [resp_frames(), corpus_that_spares_others("resp")].concat();
     must_survive("F-37 malformed RESP", 37, &frames);
 }
 
