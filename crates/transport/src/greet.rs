@@ -95,15 +95,8 @@ pub(super) async fn dial(
     (hello_sent, handshake_failures): (&AtomicBool, &AtomicU8),
 ) -> Result<NewLink, ConnectFailure> {
     let time_limit = endpoint.settings.dial_timeout;
-    let timed_out = |what: &str| ConnectFailure::Unreachable(format!("{}: {what}", member.address));
-    let failed =
-        |error: io::Error| ConnectFailure::Unreachable(format!("{}: {error}", member.address));
-    let connecting = timeout(time_limit, connect(endpoint, &member.address)).await;
-    let socket = connecting.map_err(|_| timed_out("no answer"))?.map_err(failed)?;
-    set_socket_options(&socket).map_err(failed)?;
-    let securing = secure::connect(&endpoint.settings, socket, &member.name, handshake_failures);
-    let securing = timeout(time_limit, securing).await;
-    let mut stream = securing.map_err(|_| timed_out("no TLS handshake"))?.map_err(failed)?;
+    let failed = |error: io::Error| ConnectFailure::at(&member, &error);
+    let mut stream = connect(endpoint, &member, handshake_failures).await?;
     let (versions, identity) = (endpoint.versions(), endpoint.identity());
     let hello = Hello { versions, identity, target: member.node, previous };
     // Before it is written: after an error an unknown part of it may have arrived.
@@ -113,7 +106,9 @@ pub(super) async fn dial(
         send_greeting(&mut stream, &mut transcript, &Greeting::Hello(hello.clone())).await?;
         read(&mut stream, versions).await
     };
-    let answer = timeout(time_limit, greeting).await.map_err(|_| timed_out("no greeting came"))?;
+    let answer = timeout(time_limit, greeting)
+        .await
+        .map_err(|_| ConnectFailure::at(&member, &"no greeting came"))?;
     let refusal = match answer {
         Ok(received) => {
             match check_answer(&mut transcript, received, &hello, &known()).and_then(|found| {
@@ -136,9 +131,27 @@ pub(super) async fn dial(
     Err(ConnectFailure::RefusedLocally(refusal))
 }
 
+/// Connects to a member, up to and with the TLS handshake; `handshake_failures` counts its
+/// failures in succession.
+pub(super) async fn connect(
+    endpoint: &Endpoint,
+    member: &Member,
+    handshake_failures: &AtomicU8,
+) -> Result<Stream, ConnectFailure> {
+    let time_limit = endpoint.settings.dial_timeout;
+    let failed = |error: io::Error| ConnectFailure::at(member, &error);
+    let connecting = timeout(time_limit, connect_socket(endpoint, &member.address)).await;
+    let socket =
+        connecting.map_err(|_| ConnectFailure::at(member, &"no answer"))?.map_err(failed)?;
+    set_socket_options(&socket).map_err(failed)?;
+    let securing = secure::connect(&endpoint.settings, socket, &member.name, handshake_failures);
+    let securing = timeout(time_limit, securing).await;
+    securing.map_err(|_| ConnectFailure::at(member, &"no TLS handshake"))?.map_err(failed)
+}
+
 /// Connects to an address of this host within `peer_networks`: whoever can change the member's
 /// address, or the answer of the name service, can't make this node call elsewhere.
-async fn connect(endpoint: &Endpoint, address: &str) -> io::Result<TcpStream> {
+async fn connect_socket(endpoint: &Endpoint, address: &str) -> io::Result<TcpStream> {
     let networks = &endpoint.settings.networks;
     let found = lookup_host(address).await?;
     let allowed: Vec<_> = found.filter(|found| networks.contains(found.ip())).collect();

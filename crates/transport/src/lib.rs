@@ -13,7 +13,7 @@
 //! `broken` follows its last. A greeting proves that its node holds the cluster's secret
 //! (`transcript.rs`). With TLS a connection is encrypted, its two certificates name the nodes of
 //! the greetings (`secure.rs`), and it is replaced in order when certificates change
-//! (`rotation.rs`).
+//! (`rotation.rs`) or when a plain one can be encrypted (`migration.rs`).
 //! Never: encrypts without TLS, or authenticates each frame then (a checksum detects accidents, not
 //! forgery by an attacker who reads the traffic: private networks only); resends a lost message
 //! (consensus and the caller decide that); interprets a message; delivers a message of an ended
@@ -40,6 +40,7 @@ mod incarnation;
 pub mod incoming;
 mod link;
 mod message;
+mod migration;
 mod network;
 mod outbox;
 mod peer;

@@ -206,10 +206,6 @@ impl Link {
                 }
                 self.wake.notify_one();
             }
-            // A plain connection has no certificate to renew.
-            FrameEvent::Control(ControlFrame::Retire(_)) if !self.is_encrypted() => {
-                return Some(Broken::Frame(FrameError::Lane));
-            }
             FrameEvent::Control(ControlFrame::Retire(calls)) => self.retirement.on_peer(calls),
             FrameEvent::Control(ControlFrame::Close(text)) => return Some(Broken::Closed(text)),
         }

@@ -82,7 +82,9 @@ impl fmt::Display for Broken {
             Broken::VersionTooLow => f.write_str(
                 "the other node's program is too old for what the cluster uses: upgrade it",
             ),
-            Broken::Renewed => f.write_str("certificates have changed: it is made anew"),
+            Broken::Renewed => {
+                f.write_str("certificates have changed, or can be used by now: it is made anew")
+            }
             Broken::Removed => f.write_str("the node is not a member any more"),
             Broken::Stopping => f.write_str("this node is stopping"),
         }
@@ -217,6 +219,11 @@ pub(super) enum ConnectFailure {
 }
 
 impl ConnectFailure {
+    /// Returns the failure to reach a member, with the reason.
+    pub(super) fn at(member: &Member, reason: &dyn fmt::Display) -> ConnectFailure {
+        ConnectFailure::Unreachable(format!("{}: {reason}", member.address))
+    }
+
     /// Returns true if the failure is transient and not worth a log line.
     pub(super) fn is_transient(&self) -> bool {
         matches!(self, ConnectFailure::Refused { code, .. } if Refusal::is_transient(*code))

@@ -24,6 +24,12 @@ impl PeerTable {
         self.peers.read().expect("no one panics while holding it").get(&node).cloned()
     }
 
+    /// Returns all peers, in order of their ids.
+    pub(super) fn peers(&self) -> Vec<Arc<Peer>> {
+        let peers = self.peers.read().expect("no one panics while holding it");
+        peers.values().cloned().collect()
+    }
+
     /// Returns true if a member is known to call from this address.
     pub(super) fn is_member_address(&self, address: IpAddr) -> bool {
         let peers = self.peers.read().expect("no one panics while holding it");

@@ -6,6 +6,7 @@
 
 use super::greet::random_pause;
 use super::link::Link;
+use super::peer::Peer;
 use super::peer_table::PeerTable;
 use runtime::round::{progress, rest};
 use runtime::{CancellationToken, world};
@@ -45,22 +46,24 @@ pub(super) async fn run(
 
 /// Replaces the connections that were made with older certificates, one after the other.
 async fn replace_older(table: &PeerTable, current: u64) {
-    let peers: Vec<_> = {
-        let peers = table.peers.read().expect("no one panics while holding it");
-        peers.values().cloned().collect()
-    };
     let is_older = |link: &Arc<Link>| link.terms.tls_generation.is_some_and(|it| it < current);
-    for peer in peers {
+    for peer in table.peers() {
         let Some(link) = peer.link().filter(is_older) else { continue };
         progress();
         tracing::info!(
             target: "peers", peer = peer.member().name, "certificates have changed: the connection \
              is replaced"
         );
-        link.retirement.begin();
-        let deadline = world::nanoseconds().saturating_add(REPLACE_NS_MAX);
-        while peer.link().is_none_or(|link| is_older(&link)) && world::nanoseconds() < deadline {
-            sleep(LOOK_PAUSE).await;
-        }
+        replace(&peer, &link).await;
+    }
+}
+
+/// Ends a peer's connection in order, and waits for the one that replaces it.
+pub(super) async fn replace(peer: &Peer, link: &Link) {
+    link.retirement.begin();
+    let deadline = world::nanoseconds().saturating_add(REPLACE_NS_MAX);
+    let is_replaced = || peer.link().is_some_and(|current| current.terms.id != link.terms.id);
+    while !is_replaced() && world::nanoseconds() < deadline {
+        sleep(LOOK_PAUSE).await;
     }
 }

@@ -56,6 +56,9 @@ pub struct PeerSettings {
     /// Shortest and longest pause between two dials; the actual one is half to all of it, at
     /// random.
     pub redial_pause: (Duration, Duration),
+    /// Longest pause between two attempts to encrypt a plain connection, where both kinds are
+    /// accepted.
+    pub encrypt_pause: Duration,
     /// Bytes of bulk a second to one peer. 0: unlimited.
     pub bulk_bytes_per_second: u64,
     /// Bounds of the lanes: control, data, call, bulk.
@@ -86,6 +89,7 @@ impl PeerSettings {
             answer_timeout: Duration::from_millis(6_000),
             dial_timeout: Duration::from_millis(600),
             redial_pause: (Duration::from_millis(20), Duration::from_millis(400)),
+            encrypt_pause: Duration::from_secs(10),
             bulk_bytes_per_second: 64 << 20,
             lanes: [
                 LaneLimits { messages: 4_096, bytes: 4 << 20 },

@@ -5,6 +5,7 @@ use super::counters::PeerStatus;
 use super::credential::Credential;
 use super::endpoint::Endpoint;
 use super::message::{Message, SendOutcome};
+use super::migration;
 use super::network::{Boxed, Broken, Member, Network, Sink};
 use super::peer::{Peer, PeerTask};
 use super::peer_table::PeerTable;
@@ -66,6 +67,8 @@ impl TcpNetwork {
             let stop = scope.cancellation_token().clone();
             let rotating = rotation::run(table.clone(), tls.watch_generation(), stop);
             scope.spawn("rotation", CONNECTION_WATCH, rotating);
+            let stop = scope.cancellation_token().clone();
+            scope.spawn("migration", CONNECTION_WATCH, migration::run(table.clone(), stop));
         }
         TcpNetwork { table, tasks: Mutex::default(), scope, runtime: Handle::current() }
     }

@@ -1,7 +1,7 @@
 //! Encrypted connections: whose certificate is accepted, migration, and rotation under load.
 
 use super::test_peer::{TestPeer, introduce, member, nowhere, settings, until};
-use crate::{Lane, Message, PeerSettings, SendOutcome};
+use crate::{Broken, Lane, Message, PeerSettings, SendOutcome};
 use base::{GroupId, NodeId};
 use bytes::Bytes;
 use std::fs::{self, Permissions};
@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 use tls::authority::Authority;
 use tls::{PeerMode, Purpose, Tls, TlsSettings};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -141,6 +142,56 @@ async fn accepting_nodes_connect_with_plain_and_with_requiring_ones() {
         until(&case, || one.connected(two.id) && two.connected(one.id)).await;
         assert_eq!(is_encrypted(&one, &two), encrypted, "{case}");
     }
+}
+
+/// Starts a relay to a node that ends each connection that begins with a TLS handshake, until it is
+/// told to pass them. Returns its address.
+async fn relay_without_tls(node: &TestPeer, passes_tls: &'static AtomicBool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
+    let (relay, node) = (listener.local_addr().expect("it is bound"), node.address);
+    tokio::spawn(async move {
+        loop {
+            let (mut caller, _) = listener.accept().await.expect("it listens");
+            tokio::spawn(async move {
+                let mut first = [0];
+                let peeked = caller.peek(&mut first).await;
+                if peeked.is_ok() && (first != [0x16] || passes_tls.load(SeqCst)) {
+                    let mut callee = TcpStream::connect(node).await.expect("the node listens");
+                    // It ends when either end closes it.
+                    let _ = tokio::io::copy_bidirectional(&mut caller, &mut callee).await;
+                }
+            });
+        }
+    });
+    relay.to_string()
+}
+
+/// A handshake that fails while a member starts must not leave the connection plain for ever.
+#[tokio::test]
+async fn plain_connection_is_replaced_once_both_ends_can_encrypt() {
+    static PASSES_TLS: AtomicBool = AtomicBool::new(false);
+    let certificates = Certificates::new();
+    certificates.write(1, "n1");
+    let one = certificates.settings(1, PeerMode::Accept);
+    let one = PeerSettings { encrypt_pause: Duration::from_millis(50), ..one };
+    let one = TestPeer::start(one).await;
+    let two = certificates.start(2, "n2", PeerMode::Accept).await;
+    let relay = relay_without_tls(&two, &PASSES_TLS).await;
+    one.peers.set_members(vec![member(2, relay)]);
+    two.peers.set_members(vec![member(1, nowhere())]);
+    until("they are connected", || one.connected(two.id) && two.connected(one.id)).await;
+    assert!(!one.status(two.id).is_encrypted && !two.status(one.id).is_encrypted);
+    let plain = one.status(two.id).link;
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(one.status(two.id).link, plain, "attempts in vain cost no connection");
+    PASSES_TLS.store(true, SeqCst);
+    until("they are encrypted", || {
+        one.connected(two.id) && two.connected(one.id) && is_encrypted(&one, &two)
+    })
+    .await;
+    let ends = [one.log.breaks(), two.log.breaks()].concat();
+    let in_order = |end: &Broken| end.to_string().contains("certificates have changed, or can be");
+    assert!(ends.len() == 2 && ends.iter().all(in_order), "{ends:?}");
 }
 
 /// Answers all requests that arrive at a node, until it is stopped.

@@ -114,15 +114,15 @@ async fn peer_that_reads_nothing_fills_its_lane_and_then_breaks_the_link() {
 }
 
 #[tokio::test]
-async fn plain_connection_that_announces_its_retirement_is_broken() {
+async fn plain_connection_that_announces_its_retirement_ends_in_order() {
     let node = start_passive(settings(1, 1)).await;
     let mut peer = ManualPeer::connect(node.address, 1, 0).await;
     until("it is connected", || node.connected(TWO)).await;
     let mut frame = Vec::new();
     peer.encoder.control(&mut frame, &ControlFrame::Retire(0));
     peer.stream.write_all(&frame).await.expect("it reads");
-    until("it is broken", || !node.log.breaks().is_empty()).await;
-    assert_eq!(node.log.breaks(), [Broken::Frame(FrameError::Lane)]);
+    until("it has ended", || !node.log.breaks().is_empty()).await;
+    assert_eq!(node.log.breaks(), [Broken::Renewed]);
 }
 
 #[tokio::test]
