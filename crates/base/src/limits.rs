@@ -9,8 +9,10 @@
 pub const KEY_BYTES_MAX: usize = 32 * 1024;
 /// Most connections of the operators' own listener.
 pub const OPERATORS_MAX: usize = 256;
-/// Places of `connections_max` (at most an eighth of them) that clients beyond this machine leave
-/// to clients on it.
+/// Most of them from one address (IPv6: from one /64 network) beyond this machine.
+pub const OPERATORS_PER_ADDRESS_MAX: usize = 128;
+/// Places of `connections_max`, and of the operators' listener (at most an eighth of each), that
+/// callers beyond this machine leave to those on it.
 pub const LOOPBACK_PLACES_MAX: usize = 16;
 /// Most sessions, buckets, types and changes of buckets that the clients at one address (IPv6: in
 /// one /64 network) beyond this machine make through one node in an hour; one more is refused.

@@ -69,7 +69,8 @@ pub(super) async fn run(
             Ok((stream, from)) => {
                 pause_ms = ACCEPT_PAUSE_MS.0;
                 shared.counters.count_accepted();
-                match shared.connection_limiter.acquire(role.kind, from.ip(), limits(shared)) {
+                let limits = limits(role.kind, shared);
+                match shared.connection_limiter.acquire(role.kind, from.ip(), limits) {
                     Ok(permit) => {
                         let (state, shutdown) = (state.clone(), shutdown.clone());
                         connections.spawn(async move {
@@ -79,8 +80,8 @@ pub(super) async fn run(
                     }
                     Err(exceeded) => {
                         shared.counters.count_refused();
-                        shared.warn_limited(|| limit_warning(exceeded, from.ip()));
-                        if matches!(exceeded, ExceededLimit::Total(_)) {
+                        shared.warn_limited(|| limit_warning(role.kind, exceeded, from.ip()));
+                        if is_of_clients(role.kind) && matches!(exceeded, ExceededLimit::Total(_)) {
                             // The freed permit serves the next client; this one is refused.
                             shared.idle.end_idlest(shared.clock.unix_ms(), IDLE_MS_MIN);
                         }
@@ -114,15 +115,33 @@ async fn end_connections(mut connections: JoinSet<()>, shared: &Shared) {
     connections.shutdown().await;
 }
 
-fn limits(shared: &Shared) -> ConnectionLimits {
-    let settings = &shared.settings;
-    let clients = connections_max(settings.connections_max);
-    let per_address = settings.connections_per_address_max.unwrap_or(clients.div_ceil(2));
-    ConnectionLimits { clients, per_address }
+fn is_of_clients(kind: ListenerKind) -> bool {
+    kind != ListenerKind::Operators
 }
 
-fn limit_warning(exceeded: ExceededLimit, from: IpAddr) -> String {
+fn limits(kind: ListenerKind, shared: &Shared) -> ConnectionLimits {
+    if !is_of_clients(kind) {
+        return ConnectionLimits::OPERATORS;
+    }
+    let settings = &shared.settings;
+    let total = connections_max(settings.connections_max);
+    let per_address = settings.connections_per_address_max.unwrap_or(total.div_ceil(2));
+    ConnectionLimits { total, per_address }
+}
+
+fn limit_warning(kind: ListenerKind, exceeded: ExceededLimit, from: IpAddr) -> String {
     match exceeded {
+        _ if !is_of_clients(kind) => {
+            let limit = exceeded.limit();
+            let whose = match exceeded {
+                ExceededLimit::Total(_) => String::new(),
+                ExceededLimit::PerAddress(_) => format!(" from {from}"),
+            };
+            format!(
+                "a connection at admin_listen is refused: {limit}{whose} are open; find the \
+                 operators' tool that opens them"
+            )
+        }
         ExceededLimit::Total(limit) => {
             format!(
                 "a connection is refused: {limit} are open (connections_max); raise the limit, or \

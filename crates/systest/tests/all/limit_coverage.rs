@@ -37,7 +37,14 @@ const CURSORS: Coverage = By(&["cursor_table_evicts_oldest_beyond_entry_and_byte
 /// Coverage of limits and settings by name. Limits between nodes are in `coverage_of`.
 const LIMITS: &[(&str, Coverage)] = &[
     ("KEY_BYTES_MAX", By(&["key_size_limit_is_exact_and_equal_over_resp_and_http"])),
-    ("OPERATORS_MAX", By(&["loopback_and_operators_are_exempt_from_the_address_limit"])),
+    (
+        "OPERATORS_MAX",
+        By(&["loopback_is_exempt_from_the_address_limit_and_operators_have_their_own"]),
+    ),
+    (
+        "OPERATORS_PER_ADDRESS_MAX",
+        By(&["one_address_gets_half_of_the_operators_places_and_loopback_keeps_some"]),
+    ),
     ("LOOPBACK_PLACES_MAX", By(&["clients_beyond_this_machine_leave_places_to_loopback"])),
     ("CREATIONS_PER_ADDRESS_MAX", By(&["creations_of_one_address_are_bounded_within_an_hour"])),
     ("PATTERN_BYTES_MAX", By(PATTERNS)),
