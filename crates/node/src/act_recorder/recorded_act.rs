@@ -70,8 +70,8 @@ impl RecordedAct {
         }
     }
 
-    /// Records nothing: what was to be recorded is recorded elsewhere.
-    pub(crate) fn withdraw(mut self) {
+    /// Records nothing: it is not done, or what was to be recorded is recorded elsewhere.
+    pub fn withdraw(mut self) {
         self.open = None;
     }
 

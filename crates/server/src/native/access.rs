@@ -1,7 +1,6 @@
 //! Users, roles, quotas and the switch of access: their routes, and the carrying out of their
 //! requests.
 
-use super::confirmation;
 use super::errors::malformed;
 use super::json::bodies::read_plain;
 use super::render::json_answer;
@@ -127,7 +126,6 @@ pub fn parse(target: &mut RequestTarget, body: &[u8]) -> Result<Option<AccessReq
         RouteName::InitAccess => AccessRequest::Init,
         RouteName::SwitchAccess => {
             let api::AccessSwitch { on } = read_plain(body)?;
-            confirmation::check_switch(&target.query, on)?;
             AccessRequest::Change(AccessCall::Switch { on })
         }
         RouteName::CheckAccess => {

@@ -2,74 +2,87 @@
 //! time, by the parameter `confirm`.
 //!
 //! The command line asks its user for the name, or has it as its argument, and sends it. A program
-//! that mistakes a path, or a page of the shell's history, thus destroys nothing.
+//! that mistakes a path, or a page of the shell's history, thus destroys nothing. The rights of the
+//! caller are decided first, so that a missing parameter tells strangers nothing.
 
 use super::errors::malformed;
 use super::parameters::Query;
-use super::routes::RouteName;
-use super::target::RequestTarget;
 use crate::http::head::parse_number;
 use crate::http::percent::{PlusMeaning, decode};
-use base::{ClusterCall, Error};
+use base::{AccessCall, BucketName, ClusterCall, DirectoryCall, Error, RingCall};
 
 /// Word that confirms that access is turned off.
 const OFF: &str = "off";
 
-/// Fails if the target's request destroys what it does not confirm.
-pub fn check(target: &RequestTarget) -> Result<(), Error> {
-    let RequestTarget { route, query, bucket, member, checkpoint, .. } = target;
-    match route.name {
-        RouteName::DropBucket | RouteName::ClearBucket | RouteName::EmptyPrefix => {
-            require(query, bucket.full())
-        }
-        RouteName::RemoveUser | RouteName::RemoveRole => require(query, member),
-        RouteName::RemoveCheckpoint => {
-            // The path's segment is still percent-encoded.
-            let name = decode(checkpoint, PlusMeaning::Plus);
-            let is_same = query.confirm.is_some() && query.confirm == name;
-            if is_same { Ok(()) } else { require(query, checkpoint) }
-        }
+/// Fails if a call to the directory about this bucket, or about the cluster, destroys what its
+/// request does not confirm. `confirm`: the parameter.
+pub fn check_call(
+    confirm: Option<&[u8]>,
+    bucket: &BucketName,
+    call: &DirectoryCall,
+) -> Result<(), Error> {
+    match call {
+        DirectoryCall::DropBucket | DirectoryCall::ClearBucket => require(confirm, bucket.full()),
+        DirectoryCall::Cluster(call) => check_member_call(confirm, call),
+        DirectoryCall::Ring(RingCall::Commit { epoch }) => check_epoch(confirm, *epoch),
         _ => Ok(()),
     }
 }
 
-/// Fails if a request that turns access off does not confirm it.
-pub fn check_switch(query: &Query, on: bool) -> Result<(), Error> {
-    if on { Ok(()) } else { require(query, OFF) }
+/// Fails if a change of users and roles takes away what its request does not confirm.
+pub fn check_access_call(confirm: Option<&[u8]>, call: &AccessCall) -> Result<(), Error> {
+    match call {
+        AccessCall::RemoveUser { name } | AccessCall::RemoveRole { name } => require(confirm, name),
+        AccessCall::Switch { on: false } => require(confirm, OFF),
+        _ => Ok(()),
+    }
+}
+
+/// Fails if a request does not confirm the checkpoint that it removes, whose name is still
+/// percent-encoded.
+pub fn check_checkpoint(confirm: Option<&[u8]>, encoded: &str) -> Result<(), Error> {
+    let name = decode(encoded, PlusMeaning::Plus);
+    let is_same = confirm.is_some() && confirm == name.as_deref();
+    if is_same { Ok(()) } else { require(confirm, encoded) }
 }
 
 /// Fails if a call about members and groups takes a replica away that its request does not confirm.
 /// That a member's place may be taken needs none: a damaged member asks for it, and it stays until
-/// its successor joins.
-pub fn check_call(query: &Query, call: &ClusterCall) -> Result<(), Error> {
+/// its successor joins. A join token allows none of these calls, and the directory refuses it.
+fn check_member_call(confirm: Option<&[u8]>, call: &ClusterCall) -> Result<(), Error> {
     match call {
         ClusterCall::RemoveMember { name }
         | ClusterCall::ReplaceMember { name, by: Some(_) }
-        | ClusterCall::SetPart { name, part: None, .. } => require(query, name),
-        ClusterCall::DropGroup { group } => require(query, &group.to_string()),
+        | ClusterCall::SetPart { name, part: None, .. } => require(confirm, name),
+        ClusterCall::DropGroup { group } => require(confirm, &group.to_string()),
         _ => Ok(()),
     }
 }
 
-/// Returns the epoch of the ring whose plan a request commits: it must confirm it, because the plan
-/// that was looked at may not be the present one. `epoch`: that of its body, if it has one.
-pub fn confirmed_epoch(query: &Query, epoch: Option<u64>) -> Result<u64, Error> {
-    if let Some(epoch) = epoch {
-        return require(query, &epoch.to_string()).map(|()| epoch);
-    }
-    query.confirm.as_deref().and_then(parse_number).ok_or_else(|| {
-        malformed(
+/// Fails if a request does not confirm the epoch of the ring whose plan it commits: the plan that
+/// was looked at may not be the present one.
+fn check_epoch(confirm: Option<&[u8]>, epoch: Option<u64>) -> Result<(), Error> {
+    match epoch {
+        Some(epoch) if confirm.and_then(parse_number) == Some(epoch) => Ok(()),
+        Some(epoch) => require(confirm, &epoch.to_string()),
+        None => Err(malformed(
             "nothing was done: data will move; look at the plan (`GET /v1/cluster/ring/plan`), \
              and to mean it, send its epoch as the parameter `confirm`",
-        )
-    })
+        )),
+    }
 }
 
-fn require(query: &Query, name: &str) -> Result<(), Error> {
-    if query.confirm.as_deref() == Some(name.as_bytes()) {
+/// Returns the epoch that a query confirms. `None`: it confirms no number.
+pub fn epoch(query: &Query) -> Option<u64> {
+    query.confirm.as_deref().and_then(parse_number)
+}
+
+/// Fails unless a request confirms this name.
+pub fn require(confirm: Option<&[u8]>, name: &str) -> Result<(), Error> {
+    if confirm == Some(name.as_bytes()) {
         return Ok(());
     }
-    let fault = match query.confirm {
+    let fault = match confirm {
         Some(_) => "the parameter `confirm` names something else",
         None => "this can't be undone",
     };

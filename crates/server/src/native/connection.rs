@@ -279,6 +279,7 @@ impl NativeConnection {
         let key = target.key.clone();
         match translate::plan(target, body) {
             Err(error) => self.refuse(error.into(), origin),
+            Ok(NativePlan::Unconfirmed(plan, error)) => self.refuse_plan(&plan, error, origin),
             Ok(NativePlan::PreconditionFailed) => {
                 let verdict = Verdict::Failed(base::Kind::Conflict);
                 self.output.push(&self.shared, render::precondition_failed(), origin, verdict);
@@ -360,7 +361,7 @@ impl NativeConnection {
         (answer, verdict)
     }
 
-    fn refuse(&mut self, refusal: HttpRefusal, origin: AnswerOrigin) {
+    pub(super) fn refuse(&mut self, refusal: HttpRefusal, origin: AnswerOrigin) {
         let mut answer = errors::with_status(refusal.status, &refusal.error);
         answer.allow = refusal.allow;
         let verdict = Verdict::from_result(&Err::<(), Error>(refusal.error));

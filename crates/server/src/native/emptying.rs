@@ -11,7 +11,7 @@ use crate::http::{HttpAnswer, Method, StatusCode};
 use crate::shared::Shared;
 use api::Blob;
 use base::limits::KEY_BYTES_MAX;
-use base::{BucketName, Error, Key, Principal};
+use base::{BucketName, Call, Error, Key, Principal, Request, Update};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use node::EmptyPrefixCursor;
@@ -46,9 +46,18 @@ pub const ROUTE: HttpRoute = HttpRoute {
 /// Request to empty a prefix, or to continue with it.
 #[derive(Debug, PartialEq)]
 pub struct EmptyPrefixCall {
-    bucket: BucketName,
+    /// Bucket of the prefix.
+    pub bucket: BucketName,
     prefix: Key,
     start: Option<EmptyPrefixCursor>,
+}
+
+impl EmptyPrefixCall {
+    /// Returns the request that needs the rights of all parts together.
+    pub fn as_whole(&self) -> Request {
+        let call = Call::Update(Update::DeletePrefix { prefix: self.prefix.clone() });
+        Request { bucket: self.bucket.clone(), call, retry: None }
+    }
 }
 
 /// Parses the request's body. Fails if the token does not belong to the prefix.

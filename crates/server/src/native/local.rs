@@ -143,7 +143,8 @@ impl LocalConnection {
     async fn answer(&mut self, target: target::RequestTarget, body: bytes::Bytes) -> HttpAnswer {
         let key = target.key.clone();
         match translate::plan(target, body) {
-            Err(error) => errors::answer(&error),
+            // Its caller has all rights.
+            Err(error) | Ok(NativePlan::Unconfirmed(_, error)) => errors::answer(&error),
             Ok(NativePlan::PreconditionFailed) => render::precondition_failed(),
             Ok(NativePlan::Submit(request, shape)) => {
                 render::answer(&shape, &key, &self.submit(request).await)

@@ -5,11 +5,12 @@
 //! right that the route needs: only health, the document and nodes with a join token need no login.
 
 use super::connection::NativeConnection;
+use super::output::AnswerOrigin;
 use super::route_needs::least_needs;
 use super::route_operations::operation_name;
 use super::routes::Admission;
 use super::target::{HttpRefusal, RequestTarget};
-use super::translate::OperatorCall;
+use super::translate::{NativePlan, OperatorCall};
 use crate::connection::{Access, ListenerKind, ListenerRole};
 use crate::http::Head;
 use crate::shared::Shared;
@@ -106,6 +107,24 @@ impl NativeConnection {
     /// Decides about an operator's call.
     pub(super) fn decide(&self, call: &OperatorCall) -> Result<RecordedAct, Error> {
         decide(&self.shared, self.flow.principal(), call)
+    }
+
+    /// Refuses a request that does not confirm what it destroys; for a missing right, if there is
+    /// one.
+    pub(super) fn refuse_plan(&mut self, plan: &NativePlan, error: Error, origin: AnswerOrigin) {
+        let node = &self.shared.node;
+        let decided = match plan {
+            NativePlan::Submit(request, _) => node.authorize_request(&mut self.flow, request),
+            // What its parts need shows once they are read.
+            NativePlan::Operator(OperatorCall::EmptyPrefix(call)) => {
+                node.authorize_request(&mut self.flow, &call.as_whole())
+            }
+            NativePlan::Operator(call) => self.decide(call).map(RecordedAct::withdraw),
+            NativePlan::Stream(..)
+            | NativePlan::PreconditionFailed
+            | NativePlan::Unconfirmed(..) => Ok(()),
+        };
+        self.refuse(decided.err().unwrap_or(error).into(), origin);
     }
 }
 

@@ -47,7 +47,10 @@ fn status(request: &str) -> u16 {
 }
 
 fn planned(request: &str, body: &str) -> Result<NativePlan, Error> {
-    plan(target(request).expect(request), Bytes::copy_from_slice(body.as_bytes()))
+    match plan(target(request).expect(request), Bytes::copy_from_slice(body.as_bytes()))? {
+        NativePlan::Unconfirmed(_, refusal) => Err(refusal),
+        plan => Ok(plan),
+    }
 }
 
 fn update(request: &str) -> Update {

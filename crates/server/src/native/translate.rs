@@ -33,6 +33,9 @@ pub enum NativePlan {
     PreconditionFailed,
     /// Operation of an operator.
     Operator(OperatorCall),
+    /// Plan of a request that does not confirm what it destroys, and the refusal to answer once the
+    /// rights are decided.
+    Unconfirmed(Box<NativePlan>, Error),
 }
 
 /// Form of the answer to a request.
@@ -163,10 +166,33 @@ impl OperatorCall {
 
 /// Plans a request.
 pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error> {
-    confirmation::check(&target)?;
-    match access::parse(&mut target, &body)? {
-        Some(request) => Ok(NativePlan::Operator(OperatorCall::Access(request))),
-        None => plan_other(target, body),
+    let confirm = target.query.confirm.clone();
+    let plan = match access::parse(&mut target, &body)? {
+        Some(request) => NativePlan::Operator(OperatorCall::Access(request)),
+        None => plan_other(target, body)?,
+    };
+    Ok(match check_confirmation(confirm.as_deref(), &plan) {
+        Ok(()) => plan,
+        Err(error) => NativePlan::Unconfirmed(Box::new(plan), error),
+    })
+}
+
+/// Fails if a plan destroys what its request does not confirm. `confirm`: the parameter.
+fn check_confirmation(confirm: Option<&[u8]>, plan: &NativePlan) -> Result<(), Error> {
+    match plan {
+        NativePlan::Submit(Request { bucket, call: Call::Directory(call), .. }, _) => {
+            confirmation::check_call(confirm, bucket, call)
+        }
+        NativePlan::Operator(OperatorCall::EmptyPrefix(call)) => {
+            confirmation::require(confirm, call.bucket.full())
+        }
+        NativePlan::Operator(OperatorCall::RemoveCheckpoint(encoded)) => {
+            confirmation::check_checkpoint(confirm, encoded)
+        }
+        NativePlan::Operator(OperatorCall::Access(AccessRequest::Change(call))) => {
+            confirmation::check_access_call(confirm, call)
+        }
+        _ => Ok(()),
     }
 }
 
@@ -303,8 +329,8 @@ fn directory_call(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, Nati
         RouteName::DropType => (DirectoryCall::DropType, NativeShape::Nothing),
         RouteName::ClearRingPlan => (DirectoryCall::Ring(RingCall::Clear), NativeShape::Nothing),
         RouteName::CommitRing => {
-            let epoch = confirmation::confirmed_epoch(&target.query, ring::epoch(body)?)?;
-            (DirectoryCall::Ring(RingCall::Commit { epoch: Some(epoch) }), NativeShape::Json)
+            let epoch = ring::epoch(body)?.or_else(|| confirmation::epoch(&target.query));
+            (DirectoryCall::Ring(RingCall::Commit { epoch }), NativeShape::Json)
         }
         name @ (RouteName::SeeRing
         | RouteName::ClaimRing
@@ -339,7 +365,6 @@ fn member_call(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeS
         }
         other => unreachable!("{other:?} is no route of the directory"),
     };
-    confirmation::check_call(&target.query, &call)?;
     let call = match target.token_digest {
         Some(digest) => ClusterCall::WithToken { digest, call: Box::new(call) },
         None => call,

@@ -5,6 +5,7 @@ mod audit;
 mod bucket_audit;
 mod certificates;
 mod closing;
+mod confirmations;
 mod counted;
 mod dates;
 mod exposure;
