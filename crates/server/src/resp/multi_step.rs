@@ -4,10 +4,11 @@ use super::errors::{self, RespRefusal};
 use super::glob::Glob;
 use super::information;
 use super::operation::operation;
+use super::scans::filtered_names;
 use super::serve::{ANSWER_BYTES, DeferredReply, RespConnection};
 use super::translate::{
     ClientSelection, CommandContext, InfoSection, KillFilter, MultiStep, RespShape,
-    client_list_line, parameters,
+    client_list_line, parameters, write_names,
 };
 use crate::buffer_budget::overloaded;
 use crate::counters::{OperationKind, Verdict};
@@ -66,6 +67,9 @@ impl RespConnection {
                 self.out.verbatim(&text);
             }
             MultiStep::Configuration(globs) => self.configuration(&globs).await,
+            MultiStep::CommandNames(filter) => {
+                write_names(&filtered_names(&self.registry, &filter).await, &mut self.out);
+            }
             MultiStep::List(selection) => self.list(&selection),
             MultiStep::Kill(kill) => outcome = self.kill(&kill),
             MultiStep::Role => self.role(),

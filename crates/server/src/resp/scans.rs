@@ -1,4 +1,5 @@
-//! `KEYS` and `SCAN`: pages of keys, and those among them that match a pattern.
+//! `KEYS` and `SCAN`: pages of keys, and those among them that match a pattern; `COMMAND LIST`: names
+//! of commands that pass a filter.
 //!
 //! Matching is linear, but a client chooses pattern and keys, and matching a page may take tens of
 //! milliseconds. So it yields to other tasks, and at most half of the node's threads match at a
@@ -8,7 +9,7 @@ use super::errors::{self, RespRefusal};
 use super::glob::{Glob, YIELD_MATCH_COST};
 use super::registry::Registry;
 use super::serve::RespConnection;
-use super::translate::{Scan, scan_range};
+use super::translate::{CommandFilter, Scan, scan_range};
 use crate::buffer_budget::overloaded;
 use base::limits::PAGE_ROWS_MAX;
 use base::{Entry, Key, Range, RowContent};
@@ -118,6 +119,15 @@ async fn matching_keys(registry: &Registry, glob: Option<&Glob>, entries: Vec<En
     matching
 }
 
+/// Returns the names of commands that pass a filter. Waits for a turn, as matching of keys does.
+pub(super) async fn filtered_names(
+    registry: &Registry,
+    filter: &CommandFilter,
+) -> Vec<&'static str> {
+    let _turn = registry.match_turn().await;
+    filter.names()
+}
+
 /// A page of `KEYS` must not exceed the limit of a page.
 const _: () = assert!(KEYS_PAGE_ROWS <= PAGE_ROWS_MAX);
 
@@ -154,5 +164,21 @@ mod tests {
         let all = Glob::new(b"*7");
         assert_eq!(matching_keys(&registry, Some(&all), entries(20)).await.len(), 2);
         assert_eq!(matching_keys(&registry, None, entries(20)).await.len(), 20);
+    }
+
+    #[tokio::test]
+    async fn filtered_names_of_commands_take_turns() {
+        let registry = Registry::new(Clock::Wall);
+        let pattern = CommandFilter::Pattern(Glob::new(b"*del*"));
+        let turn = registry.match_turn().await;
+        let mut waiting = Box::pin(filtered_names(&registry, &pattern));
+        let soon = std::time::Duration::from_millis(20);
+        assert!(tokio::time::timeout(soon, &mut waiting).await.is_err(), "one at a time here");
+        drop(turn);
+        let names = waiting.await;
+        assert!(names.contains(&"del") && names.iter().all(|name| name.contains("del")));
+        let readers = CommandFilter::Category("@read".into());
+        let names = filtered_names(&registry, &readers).await;
+        assert!(names.contains(&"get") && !names.contains(&"del"), "{names:?}");
     }
 }

@@ -123,3 +123,26 @@ fn pattern_beyond_length_or_count_limit_is_refused() {
     let answer = client.call(&many(PATTERNS_MAX + 1));
     assert!(answer.starts_with("-ERR at most"), "{answer}");
 }
+
+/// Every command of several steps lets other tasks run before it, and none is a step itself.
+#[test]
+fn filtered_lists_of_commands_are_answered_one_by_one_and_in_no_transaction() {
+    let server = TestServer::build();
+    let mut client = TestClient::new(server.address);
+    let filters = [["PATTERN", "credenza.ta*"], ["ACLCAT", "no-such"], ["PATTERN", "[a-b]ppend"]];
+    let commands = filters.map(|filter| [&["COMMAND", "LIST", "FILTERBY"][..], &filter].concat());
+    let answers = ["*1|$12|credenza.tas|", "*0|", "*1|$6|append|"];
+    commands.iter().for_each(|command| client.send_command(command));
+    for answer in answers {
+        let found = client.answer().map(|bytes| super::test_client::show(&bytes));
+        assert_eq!(found.as_deref(), Some(answer));
+    }
+    for command in &commands {
+        assert_eq!(
+            (client.call(&["MULTI"]), client.call(command)),
+            ("+OK|".into(), "+QUEUED|".into())
+        );
+        let answer = client.call(&["EXEC"]);
+        assert!(answer.starts_with("*1|-ERR 'command|list' is not allowed"), "{answer}");
+    }
+}

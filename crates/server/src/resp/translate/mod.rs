@@ -33,6 +33,7 @@ mod transaction;
 mod unserved;
 
 pub use clients::{ClientSelection, KillFilter, client_list_line};
+pub use commands::{CommandFilter, write_names};
 pub use configuration::parameters;
 pub use connection::{LoginCommand, REDIS_VERSION, greet};
 pub use keys::{Scan, scan_range};
@@ -79,6 +80,8 @@ pub enum MultiStep {
     Info(Vec<InfoSection>),
     /// `CONFIG GET`: the parameters that match any of these patterns.
     Configuration(Vec<Glob>),
+    /// `COMMAND LIST` with a filter: the names that pass.
+    CommandNames(CommandFilter),
     /// `CLIENT LIST`: these connections.
     List(ClientSelection),
     /// `CLIENT KILL`: ends the connections that match.
@@ -108,6 +111,7 @@ impl MultiStep {
             | MultiStep::Values(_)
             | MultiStep::Info(_)
             | MultiStep::Configuration(_)
+            | MultiStep::CommandNames(_)
             | MultiStep::Role
             | MultiStep::Login(_) => None,
         }
