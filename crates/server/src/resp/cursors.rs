@@ -3,6 +3,9 @@
 //! Redis' clients expect a cursor to be a number, but a scan in key order continues after a key.
 //! The table is bounded in entries and bytes and evicts the oldest cursors. A client that uses an
 //! evicted cursor gets an error, never a wrong page.
+//!
+//! A cursor belongs to a user and a bucket, not to a connection: clients continue a scan on any
+//! connection of their pool. While nobody logs in, its random number is all that protects it.
 
 use base::{BucketName, Key};
 use std::collections::BTreeMap;
@@ -14,61 +17,76 @@ pub const CURSOR_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Exclusive upper bound of cursors: clients that keep numbers as doubles don't round them.
 const CURSOR_END: u64 = 1 << 53;
 
-/// Position at which a scan continues.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// Bucket of the scan.
-    pub bucket: BucketName,
+/// User and bucket of a scan. Nobody else can use or close its cursors.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanOwner<'a> {
+    /// Name of the user. `None`: the client has not logged in.
+    pub user: Option<&'a str>,
+    /// Bucket that is scanned.
+    pub bucket: &'a BucketName,
+}
+
+#[derive(Debug)]
+struct OpenCursor {
+    user: Option<String>,
+    bucket: BucketName,
     /// Last key that the scan returned.
-    pub after: Key,
+    after: Key,
     /// Previous cursor, which stays open in case the answer with this one was lost.
     previous: u64,
+    /// Number in the order of opening.
+    sequence: u64,
+}
+
+impl OpenCursor {
+    fn is_of(&self, owner: ScanOwner<'_>) -> bool {
+        self.user.as_deref() == owner.user && self.bucket == *owner.bucket
+    }
 }
 
 /// Table of open cursors.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Cursors {
-    next: u64,
-    open: BTreeMap<u64, Position>,
+    next_sequence: u64,
+    open: BTreeMap<u64, OpenCursor>,
+    /// Cursors in the order of opening.
+    order: BTreeMap<u64, u64>,
     bytes: usize,
 }
 
 impl Cursors {
-    /// Returns an empty table. The first number derives from the time, so that a cursor from before
-    /// a restart is not mistaken for a new one.
-    pub fn new(unix_ms: u64) -> Cursors {
-        Cursors { next: (unix_ms << 11) % CURSOR_END, open: BTreeMap::new(), bytes: 0 }
-    }
-
     /// Opens a cursor behind the key `after`. `previous` is the request's cursor; 0: none.
-    pub fn open(&mut self, bucket: &BucketName, after: &[u8], previous: u64) -> u64 {
-        self.next = (self.next + 1) % CURSOR_END;
-        if self.next == 0 {
-            self.next = 1;
-        }
+    pub fn open(&mut self, owner: ScanOwner<'_>, after: &[u8], previous: u64) -> u64 {
+        let number = self.draw();
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        let ScanOwner { user, bucket } = owner;
+        let (user, bucket) = (user.map(String::from), bucket.clone());
         let after = Key::copy_from_slice(after);
         self.bytes += after.len();
-        self.open.insert(self.next, Position { bucket: bucket.clone(), after, previous });
-        while self.open.len() > CURSORS_MAX || self.bytes > CURSOR_BYTES_MAX {
-            let oldest = *self.open.keys().next().expect("over its bounds, so not empty");
-            self.close(oldest);
+        self.open.insert(number, OpenCursor { user, bucket, after, previous, sequence });
+        self.order.insert(sequence, number);
+        while (self.open.len() > CURSORS_MAX || self.bytes > CURSOR_BYTES_MAX)
+            && let Some((_, &oldest)) = self.order.first_key_value()
+        {
+            self.remove(oldest);
         }
-        self.next
+        number
     }
 
-    /// Returns the position of a cursor of this bucket, or `None` if it is not open. The client's
-    /// use of it shows that its answer arrived, so the previous cursor is closed.
-    pub fn resume(&mut self, bucket: &BucketName, cursor: u64) -> Option<Position> {
-        let position = self.open.get(&cursor).filter(|position| position.bucket == *bucket)?;
-        let position = position.clone();
-        self.close(position.previous);
-        Some(position)
+    /// Returns the key behind which a cursor continues. `None`: this owner has no such cursor open.
+    /// The client's use of it shows that its answer arrived, so the previous cursor is closed.
+    pub fn resume(&mut self, owner: ScanOwner<'_>, cursor: u64) -> Option<Key> {
+        let found = self.open.get(&cursor).filter(|found| found.is_of(owner))?;
+        let (after, previous) = (found.after.clone(), found.previous);
+        self.close(owner, previous);
+        Some(after)
     }
 
-    /// Closes a cursor: its scan has ended.
-    pub fn close(&mut self, cursor: u64) {
-        if let Some(position) = self.open.remove(&cursor) {
-            self.bytes -= position.after.len();
+    /// Closes a cursor of this owner: its scan has ended.
+    pub fn close(&mut self, owner: ScanOwner<'_>, cursor: u64) {
+        if self.open.get(&cursor).is_some_and(|found| found.is_of(owner)) {
+            self.remove(cursor);
         }
     }
 
@@ -76,43 +94,98 @@ impl Cursors {
     pub fn len(&self) -> usize {
         self.open.len()
     }
+
+    /// Draws an unguessable number that is not in use. 0 begins a scan, and ends one.
+    fn draw(&self) -> u64 {
+        loop {
+            let number = rand::random::<u64>() % CURSOR_END;
+            if number != 0 && !self.open.contains_key(&number) {
+                return number;
+            }
+        }
+    }
+
+    fn remove(&mut self, cursor: u64) {
+        if let Some(removed) = self.open.remove(&cursor) {
+            self.order.remove(&removed.sequence);
+            self.bytes -= removed.after.len();
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn scan_cursor_stays_valid_until_its_successor_is_used() {
         let bucket = BucketName::default();
-        let mut cursors = Cursors::new(1_700_000_000_000);
-        let first = cursors.open(&bucket, b"a", 0);
-        assert!(first < CURSOR_END);
-        let second = cursors.open(&bucket, b"b", first);
-        assert_eq!(cursors.resume(&bucket, first).map(|p| p.after), Some("a".into()));
-        assert_eq!(cursors.resume(&bucket, second).map(|p| p.after), Some("b".into()));
-        assert_eq!(cursors.resume(&bucket, first), None, "its answer has arrived");
-        assert_eq!(cursors.resume(&bucket, second).map(|p| p.after), Some("b".into()));
-        let other = BucketName::parse("other").expect("plain");
-        assert_eq!(cursors.resume(&other, second), None, "a cursor belongs to its bucket");
-        cursors.close(second);
-        assert_eq!((cursors.len(), cursors.bytes), (0, 0));
+        let owner = ScanOwner { user: None, bucket: &bucket };
+        let mut cursors = Cursors::default();
+        let first = cursors.open(owner, b"a", 0);
+        let second = cursors.open(owner, b"b", first);
+        assert_eq!(cursors.resume(owner, first), Some("a".into()));
+        assert_eq!(cursors.resume(owner, second), Some("b".into()));
+        assert_eq!(cursors.resume(owner, first), None, "its answer has arrived");
+        assert_eq!(cursors.resume(owner, second), Some("b".into()));
+        cursors.close(owner, second);
+        assert_eq!((cursors.len(), cursors.order.len(), cursors.bytes), (0, 0, 0));
+    }
+
+    #[test]
+    fn cursor_of_another_user_or_bucket_is_neither_used_nor_closed() {
+        let (bucket, other) = (BucketName::default(), BucketName::parse("other").expect("plain"));
+        let ada = ScanOwner { user: Some("ada"), bucket: &bucket };
+        let mut cursors = Cursors::default();
+        let first = cursors.open(ada, b"a", 0);
+        let second = cursors.open(ada, b"b", first);
+        let strangers = [
+            ScanOwner { user: Some("eve"), ..ada },
+            ScanOwner { user: None, ..ada },
+            ScanOwner { bucket: &other, ..ada },
+        ];
+        for stranger in strangers {
+            assert_eq!(cursors.resume(stranger, second), None, "{stranger:?}");
+            cursors.close(stranger, second);
+            // A stranger's cursor that names it as the previous one does not close it.
+            let forged = cursors.open(stranger, b"x", second);
+            assert_eq!(cursors.resume(stranger, forged), Some("x".into()));
+            assert_eq!(cursors.resume(ada, forged), None);
+        }
+        assert_eq!(cursors.resume(ada, second), Some("b".into()));
+        assert_eq!(cursors.resume(ada, first), None, "its answer has arrived");
+    }
+
+    #[test]
+    fn cursors_are_not_guessable_and_exact_as_doubles() {
+        let bucket = BucketName::default();
+        let owner = ScanOwner { user: None, bucket: &bucket };
+        let mut cursors = Cursors::default();
+        let numbers: Vec<u64> = (0..16).map(|_| cursors.open(owner, b"k", 0)).collect();
+        assert!(numbers.iter().all(|number| (1..CURSOR_END).contains(number)), "{numbers:?}");
+        // Numbers that follow each other have one upper part. Of sixteen draws two have the same
+        // once in 2^25.
+        let upper: BTreeSet<_> = numbers.iter().map(|number| number >> 21).collect();
+        assert!(upper.len() >= 15, "{numbers:?}");
     }
 
     #[test]
     fn cursor_table_evicts_oldest_beyond_entry_and_byte_limits() {
         let bucket = BucketName::default();
-        let mut cursors = Cursors::new(0);
-        let first = cursors.open(&bucket, b"first", 0);
-        let all: Vec<u64> = (0..CURSORS_MAX).map(|_| cursors.open(&bucket, b"x", 0)).collect();
+        let owner = ScanOwner { user: None, bucket: &bucket };
+        let mut cursors = Cursors::default();
+        let first = cursors.open(owner, b"first", 0);
+        let all: Vec<u64> = (0..CURSORS_MAX).map(|_| cursors.open(owner, b"x", 0)).collect();
         assert_eq!(cursors.len(), CURSORS_MAX);
-        assert_eq!(cursors.resume(&bucket, first), None, "the oldest went");
-        assert!(cursors.resume(&bucket, all[0]).is_some());
+        assert_eq!(cursors.resume(owner, first), None, "the oldest went");
+        assert!(cursors.resume(owner, all[0]).is_some());
         let long = vec![b'k'; base::limits::KEY_BYTES_MAX];
         for _ in 0..2 * CURSOR_BYTES_MAX / long.len() {
-            cursors.open(&bucket, &long, 0);
+            cursors.open(owner, &long, 0);
         }
         assert!(cursors.bytes <= CURSOR_BYTES_MAX);
         assert_eq!(cursors.len(), CURSOR_BYTES_MAX / long.len());
+        assert_eq!(cursors.order.len(), cursors.len());
     }
 }

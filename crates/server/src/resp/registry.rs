@@ -141,7 +141,7 @@ impl Registry {
             counts: Counts::default(),
             next_client: AtomicU64::new(1),
             clients: Mutex::default(),
-            cursors: Mutex::new(Cursors::new(opened_ms)),
+            cursors: Mutex::default(),
             rate: Mutex::new(CommandRate { at_ms: opened_ms, ..CommandRate::default() }),
             window_bytes: Arc::new(Semaphore::new(WINDOWS_BYTES_MAX)),
             match_turns: Semaphore::new((threads / 2).max(1)),

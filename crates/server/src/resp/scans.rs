@@ -5,6 +5,8 @@
 //! milliseconds. So it yields to other tasks, and at most half of the node's threads match at a
 //! time: the others carry the heartbeats that keep a master's lease.
 
+use super::client::Client;
+use super::cursors::ScanOwner;
 use super::errors::{self, RespRefusal};
 use super::glob::{Glob, YIELD_MATCH_COST};
 use super::registry::Registry;
@@ -64,13 +66,13 @@ impl RespConnection {
         };
         range.rows_max = Some(scan.count);
         if scan.cursor != 0 {
-            let position = self.registry.cursors().resume(&self.client.bucket, scan.cursor);
-            match position {
-                Some(position) => range = range.after(position.after),
+            let after = self.registry.cursors().resume(scan_owner(&self.client), scan.cursor);
+            match after {
+                Some(after) => range = range.after(after),
                 None => {
                     return self.refuse(&RespRefusal::new(
-                        "ERR invalid cursor: it is too old, or of another bucket; begin again \
-                         with SCAN 0",
+                        "ERR invalid cursor: it is too old, or of another bucket or user; begin \
+                         again with SCAN 0",
                     ));
                 }
             }
@@ -80,11 +82,11 @@ impl RespConnection {
             Err(error) => return self.fail(&error),
         };
         let next = {
-            let mut cursors = self.registry.cursors();
+            let (mut cursors, owner) = (self.registry.cursors(), scan_owner(&self.client));
             match page.entries.last().filter(|_| page.more) {
-                Some(last) => cursors.open(&self.client.bucket, &last.key, scan.cursor),
+                Some(last) => cursors.open(owner, &last.key, scan.cursor),
                 None => {
-                    cursors.close(scan.cursor);
+                    cursors.close(owner, scan.cursor);
                     0
                 }
             }
@@ -98,6 +100,11 @@ impl RespConnection {
         self.out.array(matching.len());
         matching.iter().for_each(|key| self.out.value(key));
     }
+}
+
+/// Returns the owner of a client's scans.
+fn scan_owner(client: &Client) -> ScanOwner<'_> {
+    ScanOwner { user: client.principal.user(), bucket: &client.bucket }
 }
 
 /// Returns the keys that match, in order. `None`: all match. Waits for one of the turns that all

@@ -57,6 +57,27 @@ fn resp_client_is_served_only_what_its_login_allows() {
 }
 
 #[test]
+fn cursor_of_a_scan_is_of_no_use_to_another_user_and_stays_open() {
+    let server = TestServer::build();
+    server.turn_access_on("ada", PASSWORD, "read,write,list:cluster");
+    server.add_user("eve", PASSWORD, "tried");
+    let ask = |user: &str, commands: &str| {
+        let word = |word: &str| format!("${}\r\n{word}\r\n", word.len());
+        let login = ["AUTH", user, PASSWORD].map(word).concat();
+        server.exchange(server.address, format!("*3\r\n{login}{commands}").as_bytes())
+    };
+    let begun = ask("ada", "MSET a 1 b 2 c 3\r\nSCAN 0 COUNT 1\r\n");
+    let cursor = begun.split("\r\n").nth(4).expect("a cursor");
+    assert!(cursor.parse::<u64>().is_ok_and(|cursor| cursor > 0), "{begun}");
+    let next = format!("SCAN {cursor} COUNT 1\r\n");
+    let refused = ask("eve", &next);
+    assert!(refused.starts_with("+OK\r\n-ERR invalid cursor: "), "{refused}");
+    // Another connection of its user continues where it ended.
+    let continued = ask("ada", &next);
+    assert!(continued.ends_with("*1\r\n$1\r\nb\r\n"), "{continued}");
+}
+
+#[test]
 fn resp_client_may_send_only_small_requests_before_its_login() {
     let server = server();
     let ask = |commands: &str| server.exchange(server.address, commands.as_bytes());
