@@ -88,7 +88,8 @@ pub struct SlowRequest {
     pub command: String,
     /// Full name of the bucket; empty: none.
     pub bucket: String,
-    /// Digest of the key, as the log has it: 16 hexadecimal digits; null: no single key.
+    /// Digest of the key, keyed by a secret of the node's process: 16 hexadecimal digits; null: no
+    /// single key.
     pub key_digest: Option<String>,
     /// Number of requests.
     pub requests: u64,
@@ -146,7 +147,7 @@ pub struct HotKey {
     pub access: String,
     /// Beginning of the key, at most 128 bytes; null: the caller may not read it.
     pub key: Option<Blob>,
-    /// Digest of the key, as the log has it: 16 hexadecimal digits.
+    /// Digest of the key, as the slow log has it: 16 hexadecimal digits.
     pub key_digest: String,
     /// Length of the key in bytes.
     pub key_bytes: u64,

@@ -70,7 +70,7 @@ pub use runtime::{Activity, BeatStatus, Sample, SampleKind, WarningLimiter, Watc
 pub use settings::{NodeSettings, PeerAddresses};
 pub use status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
 pub use usage::{
-    HotKey, KeyAccess, SlowEntry, SlowRequest, SlowStages, UserUse, call_key, key_digest,
+    HotKey, KeyAccess, KeyFingerprint, SlowEntry, SlowRequest, SlowStages, UserUse, call_key,
 };
 
 use base::error::shutting_down;

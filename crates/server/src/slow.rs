@@ -4,7 +4,7 @@ use crate::counters::{ClientProtocol, OPERATIONS, OperationKind, PROTOCOLS};
 use crate::shared::Shared;
 use crate::stages::StageTimes;
 use base::{BucketName, Call, Request};
-use node::{SlowRequest, call_key, key_digest};
+use node::{KeyFingerprint, SlowRequest, call_key};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -13,36 +13,41 @@ use std::time::Duration;
 pub struct NamedRequest {
     /// Name of the command.
     pub command: &'static str,
-    /// Digest of the key, if it is about one.
-    pub key_digest: Option<u64>,
+    /// Fingerprint of the key, if it is about one.
+    pub key: Option<KeyFingerprint>,
 }
 
 impl NamedRequest {
     /// Names a call.
     #[inline]
     pub fn of_call(command: &'static str, call: &Call) -> NamedRequest {
-        NamedRequest { command, key_digest: call_key(call).map(|key| key_digest(key)) }
+        NamedRequest { command, key: fingerprint(call) }
     }
 
     /// Names a request about a key.
     #[inline]
     pub fn of_key(command: &'static str, key: &[u8]) -> NamedRequest {
-        NamedRequest { command, key_digest: Some(key_digest(key)) }
+        NamedRequest { command, key: Some(KeyFingerprint::of(key)) }
     }
 }
 
-/// Bucket of a request, and digest of its key.
+/// Returns the fingerprint of a call's key. `None`: it is about no single key.
+#[inline]
+pub fn fingerprint(call: &Call) -> Option<KeyFingerprint> {
+    call_key(call).map(|key| KeyFingerprint::of(key))
+}
+
+/// Bucket of a request, and fingerprint of its key.
 #[derive(Clone, Debug)]
 pub struct SlowTarget {
     bucket: BucketName,
-    key_digest: Option<u64>,
+    key: Option<KeyFingerprint>,
 }
 
 impl SlowTarget {
     /// Returns the target of a request.
     pub fn of(request: &Request) -> SlowTarget {
-        let key_digest = call_key(&request.call).map(|key| key_digest(key));
-        SlowTarget { bucket: request.bucket.clone(), key_digest }
+        SlowTarget { bucket: request.bucket.clone(), key: fingerprint(&request.call) }
     }
 }
 
@@ -60,8 +65,8 @@ pub fn report_one(
     took: Duration,
     stages: &StageTimes,
 ) {
-    let key_digest = target.and_then(|target| target.key_digest);
-    let request = NamedRequest { command: operation_name(operation), key_digest };
+    let key = target.and_then(|target| target.key);
+    let request = NamedRequest { command: operation_name(operation), key };
     let bucket = target.map(|target| &target.bucket);
     report(shared, (protocol, None), (bucket, request), (1, took), stages);
 }
@@ -88,12 +93,12 @@ fn record(
     (requests, took): (u64, Duration),
     stages: &StageTimes,
 ) {
-    let NamedRequest { command, key_digest } = request;
+    let NamedRequest { command, key } = request;
     shared.node.record_slow(SlowRequest {
         protocol: PROTOCOLS[protocol as usize],
         command,
         bucket: bucket.map_or_else(String::new, |bucket| bucket.full().to_string()),
-        key_digest,
+        key_digest: key.map(KeyFingerprint::digest),
         requests,
         took,
         stages: stages.of_slow(shared, took),

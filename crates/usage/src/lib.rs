@@ -10,12 +10,14 @@
 
 mod call_key;
 mod hot_keys;
+mod key_digest;
 mod quotas;
 mod slow_log;
 
 pub use call_key::call_key;
 pub use hot_keys::{ConcentratedAccess, HotKey, HotKeys, KeyAccess};
+pub use key_digest::KeyFingerprint;
 pub use quotas::{
     ConnectionPlace, MeteredRequest, Metering, UserMeter, UserMeters, UserUse, meter_request,
 };
-pub use slow_log::{SlowEntry, SlowLog, SlowRequest, SlowStages, key_digest};
+pub use slow_log::{SlowEntry, SlowLog, SlowRequest, SlowStages};

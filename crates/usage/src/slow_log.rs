@@ -5,7 +5,6 @@
 //!
 //! Never: holds a key or a value.
 
-use base::codec::checksum;
 use replication::entry_times::EntryStages;
 use runtime::world;
 use std::collections::BTreeMap;
@@ -43,7 +42,8 @@ pub struct SlowRequest {
     pub command: &'static str,
     /// Full name of the bucket. Empty: none.
     pub bucket: String,
-    /// Digest of the key, as the log has it. `None`: the request is about no single key.
+    /// Digest of the key, by [`KeyFingerprint::digest`](crate::KeyFingerprint::digest). `None`: the
+    /// request is about no single key.
     pub key_digest: Option<u64>,
     /// Number of requests.
     pub requests: u64,
@@ -79,11 +79,6 @@ struct SlowEntries {
     next_id: u64,
     /// Entries by time taken, then by number.
     by_time: BTreeMap<(u64, u64), SlowEntry>,
-}
-
-/// Returns the digest of a key in the slow log and in the log.
-pub fn key_digest(key: &[u8]) -> u64 {
-    checksum(key, 0)
 }
 
 fn microseconds(time: Duration) -> u64 {
@@ -168,7 +163,7 @@ mod tests {
             protocol: "resp",
             command: "get",
             bucket: "default/default".into(),
-            key_digest: Some(key_digest(b"k")),
+            key_digest: Some(7),
             requests: 1,
             took: Duration::from_millis(ms),
             stages: SlowStages::default(),

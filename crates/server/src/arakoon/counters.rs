@@ -24,7 +24,7 @@ impl ArakoonConnection {
         let (requests, last, took_us) =
             (self.outcomes.len(), self.last_command, elapsed.as_micros() as u64);
         tracing::debug!(target: "arakoon", requests, last, took_us, "answered");
-        let request = NamedRequest { command: last, key_digest: self.key_digest.take() };
+        let request = NamedRequest { command: last, key: self.slow_key.take() };
         let target = (Some(&self.bucket), request);
         let protocol = (ClientProtocol::Arakoon, None);
         slow::report(&self.shared, protocol, target, (requests as u64, elapsed), &self.stages);

@@ -16,10 +16,10 @@ use crate::read_buffer::ReadBuffer;
 use crate::shared::shutting_down_error;
 use crate::stages::{StageTimes, WaitStage};
 use crate::writer::{self, Pieces};
-use crate::{Connection, Shared, Shutdown};
+use crate::{Connection, Shared, Shutdown, slow};
 use base::limits::{HELLO_MS_MAX, PIPELINE_DEPTH_MAX};
 use base::{BucketName, Call, Kind, Range, ReadLevel, Reply, Request, Result, Update};
-use node::{Flow, SubmitResult, call_key, key_digest};
+use node::{Flow, KeyFingerprint, SubmitResult};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -67,7 +67,7 @@ pub(crate) async fn serve(
                 parser: Parser::default(),
                 outcomes: Vec::new(),
                 last_command: "",
-                key_digest: None,
+                slow_key: None,
                 stages: StageTimes::default(),
                 activity,
                 statistics,
@@ -137,8 +137,8 @@ pub(super) struct ArakoonConnection {
     pub(super) outcomes: Vec<RequestOutcome>,
     /// Name of the last command, for the slow log.
     pub(super) last_command: &'static str,
-    /// Digest of the first key of this batch, for the slow log.
-    pub(super) key_digest: Option<u64>,
+    /// First key of this batch, for the slow log.
+    pub(super) slow_key: Option<KeyFingerprint>,
     /// Waits of this batch, for the slow log.
     pub(super) stages: StageTimes,
     pub(super) activity: Arc<Activity>,
@@ -237,8 +237,8 @@ impl ArakoonConnection {
             Call::Update(Update::Set { value, .. }) => Some(value.len() as u64),
             _ => None,
         };
-        if self.key_digest.is_none() {
-            self.key_digest = call_key(&call).map(|key| key_digest(key));
+        if self.slow_key.is_none() {
+            self.slow_key = slow::fingerprint(&call);
         }
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
         let from = self.out.bytes.len();

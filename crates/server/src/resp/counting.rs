@@ -48,7 +48,7 @@ impl RespConnection {
             );
         }
         let first = self.first_request.take();
-        let request = first.unwrap_or(NamedRequest { command: last, key_digest: None });
+        let request = first.unwrap_or(NamedRequest { command: last, key: None });
         let client = (ClientProtocol::Resp, Some(self.client.info.address));
         let target = (Some(&self.client.bucket), request);
         slow::report(&self.shared, client, target, (requests as u64, elapsed), &self.stages);

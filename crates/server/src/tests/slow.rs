@@ -2,8 +2,12 @@
 
 use super::test_server::TestServer;
 use crate::ServerSettings;
-use node::{EntryStages, SlowRequest, SlowStages, key_digest};
+use node::{EntryStages, KeyFingerprint, SlowRequest, SlowStages};
 use std::time::Duration;
+
+fn key_digest(key: &[u8]) -> u64 {
+    KeyFingerprint::of(key).digest()
+}
 
 fn request(method: &str) -> Vec<u8> {
     format!("{method} /v1/admin/slow-requests HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes()

@@ -79,7 +79,7 @@ pub struct HotKey {
     pub bucket: BucketName,
     /// Kind of access.
     pub access: KeyAccess,
-    /// Digest of the key, as the log has it.
+    /// Digest of the key, as the slow log has it.
     pub key_digest: u64,
     /// Beginning of the key, at most 128 bytes. `None`: hidden from who may not read it.
     pub key_begin: Option<Bytes>,
@@ -236,7 +236,7 @@ impl HotKeys {
                 keys.extend(sketch.frequent().map(|counter| HotKey {
                     bucket: bucket.clone(),
                     access,
-                    key_digest: counter.digest,
+                    key_digest: counter.fingerprint.digest(),
                     key_begin: Some(counter.key_begin.clone()),
                     key_bytes: counter.key_bytes,
                     share: counter.count / sketch.total(),

@@ -5,7 +5,7 @@
 //! Promises: a key with more than a [`COUNTERS_MAX`]th of the weight has a counter; a count is too
 //! high by at most its error, and never too low.
 
-use crate::slow_log::key_digest;
+use crate::key_digest::KeyFingerprint;
 use bytes::Bytes;
 
 /// Number of keys with a counter.
@@ -16,8 +16,8 @@ pub(super) const KEY_KEPT_BYTES_MAX: usize = 128;
 /// Counter of one key.
 #[derive(Clone, Debug)]
 pub(super) struct KeyCounter {
-    /// Digest of the whole key.
-    pub digest: u64,
+    /// Fingerprint of the whole key.
+    pub fingerprint: KeyFingerprint,
     /// Beginning of the key.
     pub key_begin: Bytes,
     /// Length of the key in bytes.
@@ -39,15 +39,16 @@ impl SpaceSaving {
     /// Counts a key.
     pub(super) fn add(&mut self, key: &[u8], weight: f64) {
         self.total += weight;
-        let (digest, key_bytes) = (key_digest(key), key.len());
-        let is_key =
-            |known: &&mut KeyCounter| known.digest == digest && known.key_bytes == key_bytes;
+        let (fingerprint, key_bytes) = (KeyFingerprint::of(key), key.len());
+        let is_key = |known: &&mut KeyCounter| {
+            known.fingerprint == fingerprint && known.key_bytes == key_bytes
+        };
         if let Some(known) = self.counters.iter_mut().find(is_key) {
             known.count += weight;
             return;
         }
         let key_begin = Bytes::copy_from_slice(&key[..key_bytes.min(KEY_KEPT_BYTES_MAX)]);
-        let new = KeyCounter { digest, key_begin, key_bytes, count: weight, error: 0.0 };
+        let new = KeyCounter { fingerprint, key_begin, key_bytes, count: weight, error: 0.0 };
         if self.counters.len() < COUNTERS_MAX {
             self.counters.push(new);
             return;
