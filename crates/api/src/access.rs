@@ -56,6 +56,8 @@ pub struct UserQuota {
     pub bytes: Option<Integer>,
     /// Time in milliseconds whose operations and bytes may be used at once; null: 1000.
     pub burst_ms: Option<Integer>,
+    /// Maximum number of open sessions in a group; null: 50000.
+    pub sessions: Option<Integer>,
 }
 
 /// Use of a node by the clients of a user, now and since the node began to count.

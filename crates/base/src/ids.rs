@@ -76,6 +76,10 @@ number!(
     BucketDigest, u64
 );
 number!(
+    /// Digest of a user's name: identifies the user whose a session is.
+    UserDigest, u64
+);
+number!(
     /// Index of a log entry (a batch of updates) in its group's log; the first entry has index 1.
     LogIndex, u64
 );

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 1 | builds before 0.1.0 | |
 //! | 2 | 0.1.0 | counted and audited buckets; packed values; users, roles, quotas; levels |
-//! | | | uses of join tokens |
+//! | | | uses of join tokens; sessions of users, and quotas of them |
 //!
 //! Every program knows a range of levels. The row `n/level` of the directory holds the level that
 //! is in force; a node writes and sends nothing above it. So programs that know the level in force

@@ -53,7 +53,7 @@ pub use cluster::{
 pub use error::{Error, Kind, Reason, Result};
 pub use ids::{
     Actor, Ballot, BucketDigest, BucketId, ClusterId, ConfigurationId, GroupId, IncarnationId,
-    LogIndex, Millis, NodeId, Partition, RetryId, SessionId, Version,
+    LogIndex, Millis, NodeId, Partition, RetryId, SessionId, UserDigest, Version,
 };
 pub use level::FeatureLevel;
 pub use near::nearest;

@@ -111,6 +111,8 @@ pub const CHANGES_MAX: usize = 64;
 pub const BUCKETS_MAX: usize = 100_000;
 /// Most open sessions in a group; opening one more is refused.
 pub const SESSIONS_MAX: usize = 100_000;
+/// Most of them that one user has opened while access is on, unless its quota says otherwise.
+pub const SESSIONS_PER_USER_MAX: u32 = 50_000;
 /// Request numbers remembered per session.
 pub const SESSION_WINDOW: u64 = 1_024;
 /// Outcomes up to this size are kept whole for a retry; of larger ones only the index.

@@ -18,7 +18,7 @@ use crate::message::{Item, MoveReply, MoveRequest};
 use base::codec::{Malformed, Reader};
 use base::error::corrupt;
 use base::limits::SESSION_WINDOW;
-use base::{BucketId, Error, GroupId, Reason, Result};
+use base::{BucketId, Error, GroupId, Reason, Result, UserDigest};
 use bytes::Bytes;
 use replica_state::layout::{StoredRow, StoredSession};
 use replication::group::Group;
@@ -111,10 +111,11 @@ pub(crate) async fn answer(
 }
 
 async fn apply_request(group: &Arc<Group>, request: &MoveRequest) -> Result<MoveReply> {
-    let (version, mut sessions) = match request {
-        MoveRequest::Close { version, .. } => (*version, 0),
-        _ => (0, 0),
+    let version = match request {
+        MoveRequest::Close { version, .. } => *version,
+        _ => 0,
     };
+    let mut sessions = Vec::new();
     let evaluate = |overlay: &mut Overlay| match request {
         MoveRequest::Begin { bucket, time } => begin(overlay, *bucket, *time),
         MoveRequest::Part { bucket, part, items } => apply_part(overlay, *bucket, *part, items),
@@ -127,14 +128,17 @@ async fn apply_request(group: &Arc<Group>, request: &MoveRequest) -> Result<Move
         Ok(answer)
     };
     let (ticket, answer) = group.write_bookkeeping(version, evaluate_counted, |_| {})?;
-    group.state().master.sessions += sessions;
+    group.state().master.sessions.add_all(sessions);
     if let Some(ticket) = ticket {
         group.wait_applied(ticket).await?;
     }
     Ok(answer)
 }
 
-fn begin(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<(MoveReply, u64)> {
+/// Answer to a request, and the sessions that it opened: the user of each, if it has one.
+type Evaluation = (MoveReply, Vec<Option<UserDigest>>);
+
+fn begin(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<Evaluation> {
     if BucketIntake::load(overlay, bucket)?.is_some() {
         let text = "the target already has rows with this bucket number: use another number";
         return Err(Error::new(Reason::AlreadyExists, text));
@@ -142,7 +146,7 @@ fn begin(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<(MoveRepl
     let now = overlay.open.time;
     let time_offset_ms = now.cast_signed().wrapping_sub(time.cast_signed());
     BucketIntake { closed: false, time_offset_ms, part: 0 }.store(overlay, bucket)?;
-    Ok((MoveReply::Done { time: now }, 0))
+    Ok((MoveReply::Done { time: now }, Vec::new()))
 }
 
 fn require_intake(overlay: &mut Overlay, bucket: BucketId) -> Result<BucketIntake> {
@@ -156,31 +160,31 @@ fn apply_part(
     bucket: BucketId,
     part: u64,
     items: &[Item],
-) -> Result<(MoveReply, u64)> {
+) -> Result<Evaluation> {
     let done = MoveReply::Done { time: overlay.open.time };
     let intake = require_intake(overlay, bucket)?;
     if part <= intake.part {
-        return Ok((done, 0)); // It was applied before.
+        return Ok((done, Vec::new())); // It was applied before.
     }
     if intake.closed || part != intake.part + 1 {
         let text = "a part of the bucket arrived out of order";
         return Err(Error::new(Reason::Changed, text));
     }
-    let mut sessions = 0;
+    let mut sessions = Vec::new();
     for item in items {
-        sessions += u64::from(apply_item(overlay, bucket, intake, item)?);
+        sessions.extend(apply_item(overlay, bucket, intake, item)?.map(|opened| opened.user));
     }
     BucketIntake { part, ..intake }.store(overlay, bucket)?;
     Ok((done, sessions))
 }
 
-/// Applies an item. Returns true if it was a session that was not known here.
+/// Applies an item. Returns the session that it was, if that was not known here.
 fn apply_item(
     overlay: &mut Overlay,
     bucket: BucketId,
     intake: BucketIntake,
     item: &Item,
-) -> Result<bool> {
+) -> Result<Option<StoredSession>> {
     match item {
         Item::Row { key, row } => {
             let row = StoredRow::read(row).map_err(corrupt)?;
@@ -202,13 +206,14 @@ fn apply_item(
                     .max(existing.map_or(0, |existing| existing.used)),
                 highest: last.max(stored.highest),
                 bucket: existing.and_then(|existing| existing.bucket).or(stored.bucket),
+                user: existing.and_then(|existing| existing.user).or(stored.user),
             };
             overlay.put_session(*session, merged);
             overlay.slide_window(*session, last, merged.highest)?;
             if existing.is_none() {
                 overlay.put_session_expiry(*session, merged.expires());
             }
-            return Ok(existing.is_none());
+            return Ok(existing.is_none().then_some(merged));
         }
         Item::Outcome { session, number, outcome } => {
             let existing = overlay.session(*session)?;
@@ -220,19 +225,19 @@ fn apply_item(
             }
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
-fn close(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<(MoveReply, u64)> {
+fn close(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<Evaluation> {
     let (intake, now) = (require_intake(overlay, bucket)?, overlay.open.time);
     let local_time = intake.to_local_time(time);
     if intake.closed {
-        return Ok((MoveReply::Done { time: now }, 0));
+        return Ok((MoveReply::Done { time: now }, Vec::new()));
     }
     // Rows that have expired at the source would otherwise be readable here again.
     if now < local_time {
-        return Ok((MoveReply::RetryLater { ms: local_time - now }, 0));
+        return Ok((MoveReply::RetryLater { ms: local_time - now }, Vec::new()));
     }
     BucketIntake { closed: true, ..intake }.store(overlay, bucket)?;
-    Ok((MoveReply::Done { time: now }, 0))
+    Ok((MoveReply::Done { time: now }, Vec::new()))
 }

@@ -4,7 +4,7 @@
 use crate::progress::MoveProgress;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{KEY_BYTES_MAX, SESSION_OUTCOME_BYTES_MAX, VALUE_BYTES_MAX};
-use base::{BucketDigest, BucketId, Error, NodeId, SessionId};
+use base::{BucketDigest, BucketId, Error, NodeId, SessionId, UserDigest};
 use bytes::Bytes;
 use replica_state::layout::StoredSession;
 use transport::CallKind;
@@ -13,6 +13,8 @@ use transport::CallKind;
 const SESSION: u8 = 2;
 /// A session that is bound to a bucket.
 const BOUND_SESSION: u8 = 4;
+/// A session that is bound to a bucket and a user: sent where there are users alone.
+const OWNED_SESSION: u8 = 5;
 /// Highest version that another node may name: far above what any group reaches, and so far from
 /// the highest number that no later version gets there. A group goes on above those that it hears.
 const VERSION_MAX: u64 = u64::MAX / 2;
@@ -90,7 +92,7 @@ impl Item {
         match self {
             Item::Row { key, row } => key.len() + row.len() + 9,
             Item::Removed { key } => key.len() + 5,
-            Item::Session { .. } => 33,
+            Item::Session { .. } => 41,
             Item::Outcome { outcome, .. } => outcome.len() + 21,
         }
     }
@@ -107,10 +109,17 @@ impl Item {
                 out.put_string(key);
             }
             Item::Session { session, stored } => {
-                out.put_u8(if stored.bucket.is_some() { BOUND_SESSION } else { SESSION });
+                // As the row: a user stands behind a bucket alone.
+                let user = stored.user.filter(|_| stored.bucket.is_some());
+                out.put_u8(match (stored.bucket, user) {
+                    (None, _) => SESSION,
+                    (Some(_), None) => BOUND_SESSION,
+                    (Some(_), Some(_)) => OWNED_SESSION,
+                });
                 [session.0, stored.used, stored.highest]
                     .into_iter()
                     .chain(stored.bucket.map(|bucket| bucket.0))
+                    .chain(user.map(|user| user.0))
                     .for_each(|number| out.put_u64(number));
             }
             Item::Outcome { session, number, outcome } => {
@@ -128,7 +137,7 @@ impl Item {
                 Item::Row { key, row: message.slice(VALUE_BYTES_MAX + 32, "row")? }
             }
             1 => Item::Removed { key: message.slice(KEY_BYTES_MAX, "key")? },
-            kind @ (SESSION | BOUND_SESSION) => {
+            kind @ (SESSION | BOUND_SESSION | OWNED_SESSION) => {
                 let session = SessionId(message.u64("session")?);
                 let (used, highest) =
                     (message.u64("session time")?, message.u64("session number")?);
@@ -136,7 +145,11 @@ impl Item {
                     SESSION => None,
                     _ => Some(BucketDigest(message.u64("session bucket")?)),
                 };
-                Item::Session { session, stored: StoredSession { used, highest, bucket } }
+                let user = match kind {
+                    OWNED_SESSION => Some(UserDigest(message.u64("session user")?)),
+                    _ => None,
+                };
+                Item::Session { session, stored: StoredSession { used, highest, bucket, user } }
             }
             3 => Item::Outcome {
                 session: SessionId(message.u64("session")?),

@@ -3,7 +3,7 @@
 use crate::intake::BucketIntake;
 use crate::message::{Item, MoveReply, MoveRequest};
 use crate::progress::{MovePhase, MoveProgress};
-use base::{BucketDigest, BucketId, Error, NodeId, Reason, SessionId};
+use base::{BucketDigest, BucketId, Error, NodeId, Reason, SessionId, UserDigest};
 use bytes::Bytes;
 use replica_state::layout::StoredSession;
 use replication::seals::Seal;
@@ -13,7 +13,7 @@ use std::path::Path;
 const BUCKET: BucketId = BucketId(0x0102);
 
 fn session(bucket: Option<BucketDigest>) -> StoredSession {
-    StoredSession { used: 4, highest: 5, bucket }
+    StoredSession { used: 4, highest: 5, bucket, user: None }
 }
 
 fn items() -> Vec<Item> {
@@ -100,6 +100,29 @@ fn move_messages_match_golden_bytes_of_version_1() {
     }
     let stored = std::fs::read_to_string(&path).expect("the kept bytes are there");
     assert_eq!(text, stored, "what was once said between nodes is never changed");
+}
+
+/// Kept as it was first sent. Programs before it refuse the kind, and know no users.
+#[test]
+fn session_of_a_user_is_an_item_of_its_own_kind() {
+    let (bucket, user) = (Some(BucketDigest(0x0605)), Some(UserDigest(0x0807)));
+    let item = |bucket, user| {
+        let stored = StoredSession { user, ..session(bucket) };
+        let items = vec![Item::Session { session: SessionId(3), stored }];
+        MoveRequest::Part { bucket: BUCKET, part: 19, items }
+    };
+    let (owned, bound) = (item(bucket, user), item(bucket, None));
+    let (bytes, before) = (owned.write(), bound.write());
+    assert_eq!(MoveRequest::read(&bytes), Ok(owned));
+    assert_eq!(bytes.len(), before.len() + 8);
+    assert!(bytes.ends_with(&[5, 6, 0, 0, 0, 0, 0, 0, 7, 8, 0, 0, 0, 0, 0, 0]), "{bytes:?}");
+    let kind = before.len() - 33;
+    assert_eq!((before[kind], bytes[kind]), (4, 5));
+    for end in 0..bytes.len() {
+        assert!(MoveRequest::read(&bytes.slice(..end)).is_err(), "{end}");
+    }
+    // As its row: without a bucket it is nobody's.
+    assert_eq!(item(None, user).write(), item(None, None).write());
 }
 
 /// A group goes on above the version that it is told: after the last one it could never write

@@ -10,15 +10,18 @@ use crate::locator::GroupLocator;
 use crate::readiness::Readiness;
 use base::bucket::no_such_bucket;
 use base::error::shutting_down;
+use base::limits::SESSIONS_PER_USER_MAX;
 use base::{
     Body, BucketAudit, BucketName, Call, Error, Kind, Principal, Properties, ReadLevel, Reason,
-    Reply, Request, Result, SessionCall,
+    Reply, Request, Result, RetryId, SessionCall, UserDigest,
 };
 use dynamo::Available;
 use metadata::Directory;
 use replica_host::{GroupRef, Lifecycle, Local};
 use replication::bucket::Bucket;
 use replication::group::Group;
+use replication::session::SessionUse;
+use replication::session_counts::SessionOwner;
 use runtime::submit::{SubmitResult, Ticket};
 use runtime::{DiskSpace, Metrics};
 use std::sync::Arc;
@@ -204,9 +207,12 @@ impl Router {
     ) -> Result<SubmitResult> {
         let name = &request.bucket;
         match &request.call {
-            Call::Update(update) => self.update(flow, name, local, update, request.retry),
+            Call::Update(update) => {
+                let session = self.session_use(flow, request.retry);
+                self.update(flow, name, local, update, session)
+            }
             Call::Read(read, level) => self.read(flow, name, local, read, *level),
-            Call::Session(call) => session(flow, &local, *call),
+            Call::Session(call) => self.open_or_close_session(flow, &local, *call),
             Call::Available(call) => Ok(self.submit_available_call(flow, name, call)),
             Call::Directory(call) => self.execute_directory_call(flow, name, call),
         }
@@ -297,23 +303,50 @@ impl Router {
             None => Ok(()),
         }
     }
-}
 
-/// Opens or closes a session of retried updates.
-fn session(flow: &mut Flow, local: &Local, call: SessionCall) -> Result<SubmitResult> {
-    let Local { bucket, group } = local;
-    let (ticket, body) = match call {
-        SessionCall::Open => {
-            let (ticket, session) = group.open_session(bucket)?;
-            (Some(ticket), Body::Session(session))
-        }
-        SessionCall::Close(session) => (group.close_session(bucket, session)?, Body::Done),
-    };
-    let index = ticket.map_or_else(|| group.applied.visible_index(), |ticket| ticket.index);
-    let reply = Reply::new(index, body);
-    ticket.into_iter().for_each(|ticket| flow.note(ticket));
-    Ok(match ticket {
-        Some(ticket) => SubmitResult::Pending(ticket, Ok(reply)),
-        None => SubmitResult::Ready(Ok(reply)),
-    })
+    /// Returns the use of a session by an update of a flow.
+    #[inline]
+    fn session_use(&self, flow: &Flow, retry: Option<RetryId>) -> Option<SessionUse> {
+        retry.map(|retry| SessionUse { retry, user: self.session_user(flow) })
+    }
+
+    /// Returns the user whose sessions a flow may use. `None`: all, because access is off, or
+    /// because the flow is of no user.
+    fn session_user(&self, flow: &Flow) -> Option<UserDigest> {
+        if self.access.is_on() { flow.principal().user_digest() } else { None }
+    }
+
+    /// Returns the owner of a session that a flow opens. `None`: everybody may use it.
+    fn session_owner(&self, flow: &Flow) -> Option<SessionOwner> {
+        let user = self.session_user(flow)?;
+        let quota = self.locator.catalog.access.quota(flow.principal().user()?);
+        let sessions_max = quota.and_then(|quota| quota.sessions).unwrap_or(SESSIONS_PER_USER_MAX);
+        Some(SessionOwner { user, sessions_max })
+    }
+
+    /// Opens or closes a session of retried updates.
+    fn open_or_close_session(
+        &self,
+        flow: &mut Flow,
+        local: &Local,
+        call: SessionCall,
+    ) -> Result<SubmitResult> {
+        let Local { bucket, group } = local;
+        let (ticket, body) = match call {
+            SessionCall::Open => {
+                let (ticket, session) = group.open_session(bucket, self.session_owner(flow))?;
+                (Some(ticket), Body::Session(session))
+            }
+            SessionCall::Close(session) => {
+                (group.close_session(bucket, session, self.session_user(flow))?, Body::Done)
+            }
+        };
+        let index = ticket.map_or_else(|| group.applied.visible_index(), |ticket| ticket.index);
+        let reply = Reply::new(index, body);
+        ticket.into_iter().for_each(|ticket| flow.note(ticket));
+        Ok(match ticket {
+            Some(ticket) => SubmitResult::Pending(ticket, Ok(reply)),
+            None => SubmitResult::Ready(Ok(reply)),
+        })
+    }
 }

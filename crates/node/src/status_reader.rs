@@ -222,7 +222,7 @@ impl StatusReader {
             applied: group.applied.index(),
             flushed: group.applied.flushed(),
             undecided,
-            sessions: state.master.sessions,
+            sessions: state.master.sessions.total(),
             kept_values,
             kept_bytes,
             waits_for_witness,

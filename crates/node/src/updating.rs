@@ -6,14 +6,13 @@ use crate::flow::Flow;
 use crate::route::Router;
 use base::error::shutting_down;
 use base::request::Expiry;
-use base::{
-    Body, BucketName, Call, Error, Outcome, Reason, Reply, Request, Result, RetryId, Update, check,
-};
+use base::{Body, BucketName, Call, Error, Outcome, Reason, Reply, Request, Result, Update, check};
 use replica_host::Local;
 use replication::Weight;
 use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::read::confirm_master;
+use replication::session::SessionUse;
 use replication::submit::{Stamp, Submission};
 use runtime::metrics::Metrics;
 use runtime::submit::SubmitResult;
@@ -30,7 +29,7 @@ impl Router {
         name: &BucketName,
         local: Local,
         update: &Update,
-        retry: Option<RetryId>,
+        session: Option<SessionUse>,
     ) -> Result<SubmitResult> {
         let Local { mut bucket, mut group } = local;
         for _ in 0..LOOKUPS_MAX {
@@ -38,11 +37,11 @@ impl Router {
             let weight = Weight::measure(update, bucket.properties.counted);
             // An update with a retry id goes through the log, so that a retry returns the same
             // outcome.
-            let is_read_only = weight.is_read_only && retry.is_none();
+            let is_read_only = weight.is_read_only && session.is_none();
             if weight.is_heavy() {
                 return Ok(match is_read_only {
                     true => self.read_steps_later(flow, name, update, weight),
-                    false => self.update_later(flow, name, update, retry, weight),
+                    false => self.update_later(flow, name, update, session, weight),
                 });
             }
             if is_read_only && let Some(answer) = read_steps(flow, &group, &bucket, update)? {
@@ -53,11 +52,11 @@ impl Router {
                 group.submit_read(&bucket, update)
             } else if weight.is_large() {
                 let Some(turn) = group.large.try_turn() else {
-                    return Ok(self.update_later(flow, name, update, retry, weight));
+                    return Ok(self.update_later(flow, name, update, session, weight));
                 };
-                group.submit_large(&bucket, update, retry, turn).map(Some)
+                group.submit_large(&bucket, update, session, turn).map(Some)
             } else {
-                group.submit(&bucket, update, retry).map(Some)
+                group.submit(&bucket, update, session).map(Some)
             };
             match submission {
                 Ok(Some(submission)) => return Ok(pending(flow, submission)),
@@ -89,7 +88,7 @@ impl Router {
         flow: &Flow,
         name: &BucketName,
         update: &Update,
-        retry: Option<RetryId>,
+        session: Option<SessionUse>,
         weight: Weight,
     ) -> SubmitResult {
         let (router, caller, previous) = (self.clone(), flow.caller(), flow.last);
@@ -99,12 +98,13 @@ impl Router {
             let _ = router.wait_applied(previous).await;
             let permit =
                 router.answers.reserve(steps_answer_bytes_max(weight.may_return_values)).await?;
-            let submitted = router.submit_in_turn(&bucket, &update, retry, weight).await;
+            let submitted = router.submit_in_turn(&bucket, &update, session, weight).await;
             let (ticket, stamp, outcome) = match submitted {
                 Ok(submission) => submission,
                 // Nothing was done here.
                 Err(error) => {
                     let call = Call::Update(Arc::unwrap_or_clone(update));
+                    let retry = session.map(|session| session.retry);
                     let request = Request { bucket, call, retry };
                     return router.unless_mastership_lost(Err(error), caller, request).await;
                 }
@@ -120,7 +120,7 @@ impl Router {
         &self,
         name: &BucketName,
         update: &Arc<Update>,
-        retry: Option<RetryId>,
+        session: Option<SessionUse>,
         weight: Weight,
     ) -> Result<Submission> {
         for _ in 0..LOOKUPS_MAX {
@@ -129,11 +129,11 @@ impl Router {
             let submission = if weight.is_heavy() {
                 let mut turn = group.heavy.turn().await?;
                 check::update(update, &bucket.properties)?;
-                turn.submit(&group, &bucket, update, retry).await
+                turn.submit(&group, &bucket, update, session).await
             } else {
                 let turn = group.large.turn().await?;
                 check::update(update, &bucket.properties)?;
-                group.submit_large(&bucket, update, retry, turn)
+                group.submit_large(&bucket, update, session, turn)
             };
             match submission {
                 Err(error) if error.reason == Reason::Moved && bucket.is_retired() => {}

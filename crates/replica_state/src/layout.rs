@@ -12,13 +12,13 @@
 //!   witness    index u64 BE                       -> entry; on a witness only
 //!   comparison (nothing)                          -> round u64 (`comparison/mod.rs`)
 //! row        = flags u8 | version u64 LE | [expires u64 LE] | value
-//! session    = last used u64 | highest number u64 | [bucket digest u64]
+//! session    = last used u64 | highest number u64 | [bucket digest u64 | [user digest u64]]
 //! ```
 //! Numbers in keys are big-endian, so that their order is the order of their bytes.
 
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::SESSION_TTL_MS;
-use base::{BucketDigest, BucketId, GroupId, LogIndex, SessionId, Version};
+use base::{BucketDigest, BucketId, GroupId, LogIndex, SessionId, UserDigest, Version};
 use bytes::Bytes;
 use logic::consensus::Configuration;
 
@@ -234,16 +234,22 @@ pub struct StoredSession {
     /// version wrote the row without a bucket; the session can be used in every bucket of its
     /// group.
     pub bucket: Option<BucketDigest>,
+    /// User who opened it, whose it is while access is on. `None`: it was opened without a user, or
+    /// an earlier version wrote the row; everybody who may write to its bucket can use it.
+    pub user: Option<UserDigest>,
 }
 
 impl StoredSession {
-    /// Encodes it for the store.
+    /// Encodes it for the store. A user stands behind a bucket alone.
     pub fn write(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(24);
+        let mut bytes = Vec::with_capacity(32);
         bytes.put_u64(self.used);
         bytes.put_u64(self.highest);
         if let Some(bucket) = self.bucket {
             bytes.put_u64(bucket.0);
+            if let Some(user) = self.user {
+                bytes.put_u64(user.0);
+            }
         }
         bytes
     }
@@ -258,7 +264,11 @@ impl StoredSession {
             true => None,
             false => Some(BucketDigest(reader.u64("session bucket")?)),
         };
-        Ok(StoredSession { used, highest, bucket })
+        let user = match reader.is_empty() {
+            true => None,
+            false => Some(UserDigest(reader.u64("session user")?)),
+        };
+        Ok(StoredSession { used, highest, bucket, user })
     }
 
     /// Returns the group time at which it expires, in milliseconds.
@@ -307,7 +317,8 @@ mod tests {
 
     #[test]
     fn stored_session_round_trips_and_older_format_is_unbound() {
-        let bound = StoredSession { used: 7, highest: 9, bucket: Some(BucketDigest(u64::MAX)) };
+        let bucket = Some(BucketDigest(u64::MAX));
+        let bound = StoredSession { used: 7, highest: 9, bucket, user: None };
         assert_eq!(StoredSession::read(&bound.write()), Ok(bound));
         // Two fields, as they were written until sessions were bound to buckets.
         let before = [7_u64.to_le_bytes(), 9_u64.to_le_bytes()].concat();
@@ -317,6 +328,13 @@ mod tests {
         assert_eq!(&bound.write()[..16], before, "the version before reads what it knows");
         for end in (0..16).chain(17..24) {
             assert!(StoredSession::read(&bound.write()[..end]).is_err(), "{end} bytes");
+        }
+        // Until sessions were bound to users: a bucket, and nothing behind it.
+        let owned = StoredSession { user: Some(UserDigest(0x0807)), ..bound };
+        assert_eq!(StoredSession::read(&owned.write()), Ok(owned));
+        assert_eq!(owned.write(), [&bound.write()[..], &[7, 8, 0, 0, 0, 0, 0, 0]].concat());
+        for end in 25..32 {
+            assert!(StoredSession::read(&owned.write()[..end]).is_err(), "{end} bytes");
         }
     }
 }

@@ -265,7 +265,7 @@ impl Group {
         let (is_first, _) = state.queue.begin(&state.replica);
         let mut overlay = state.queue.overlay(&*self.shared.trees);
         let (checked, sessions) = state.master.sweep.run(&mut overlay, now)?;
-        state.master.sessions = state.master.sessions.saturating_sub(sessions);
+        sessions.into_iter().for_each(|user| state.master.sessions.remove(user));
         if checked > 0 {
             self.shared.metrics.expired.fetch_add(checked as u64, Ordering::Relaxed);
             self.add_update(state, is_first, false);

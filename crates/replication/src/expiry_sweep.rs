@@ -7,7 +7,7 @@
 
 use super::evaluate::{SweepResult, expire_due};
 use super::overlay::Overlay;
-use base::Result;
+use base::{Result, UserDigest};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -57,8 +57,12 @@ impl ExpirySweep {
     }
 
     /// Removes the rows and sessions that have expired by `now`, by effects in the open entry.
-    /// Returns the number of hints that it checked, and of sessions that it removed.
-    pub(super) fn run(&mut self, overlay: &mut Overlay, now: u64) -> Result<(usize, u64)> {
+    /// Returns the number of hints that it checked, and the users of the sessions that it removed.
+    pub(super) fn run(
+        &mut self,
+        overlay: &mut Overlay,
+        now: u64,
+    ) -> Result<(usize, Vec<Option<UserDigest>>)> {
         let position = std::mem::take(&mut self.position);
         let ahead = self.look_ahead_ms.max(LOOK_AHEAD_MS_MIN);
         let SweepResult { checked, sessions, position, next } =
@@ -83,7 +87,7 @@ mod tests {
     use crate::overlay::StoreSource;
     use crate::pending_entry::{EntryBuffers, PendingEntry};
     use base::limits::SESSION_TTL_MS;
-    use base::{GroupId, LogIndex, SessionId};
+    use base::{BucketDigest, GroupId, LogIndex, SessionId};
     use replica_state::layout::StoredSession;
     use std::collections::VecDeque;
     use store::MemoryTrees;
@@ -104,17 +108,20 @@ mod tests {
             scratch: &mut Vec::new(),
         };
         for (session, used) in [(1, 5), (2, 5), (3, 7)] {
-            let stored = StoredSession { used, highest: 0, bucket: None };
+            let (bucket, user) = (Some(BucketDigest(1)), Some(UserDigest(session)));
+            let stored = StoredSession { used, highest: 0, bucket, user };
             overlay.put_session(SessionId(session), stored);
             // The third was used after its hint was added.
             overlay.put_session_expiry(SessionId(session), 5 + SESSION_TTL_MS);
         }
         let mut sweep = ExpirySweep::default();
-        assert_eq!(sweep.run(&mut overlay, 5), Ok((0, 0)));
+        let users =
+            |of: &[u64]| -> Vec<_> { of.iter().map(|user| Some(UserDigest(*user))).collect() };
+        assert_eq!(sweep.run(&mut overlay, 5), Ok((0, Vec::new())));
         overlay.open.time = 5 + SESSION_TTL_MS;
-        assert_eq!(sweep.run(&mut overlay, 5 + SESSION_TTL_MS), Ok((3, 2)));
+        assert_eq!(sweep.run(&mut overlay, 5 + SESSION_TTL_MS), Ok((3, users(&[1, 2]))));
         overlay.open.time = 7 + SESSION_TTL_MS;
-        assert_eq!(sweep.run(&mut overlay, 7 + SESSION_TTL_MS), Ok((1, 1)));
+        assert_eq!(sweep.run(&mut overlay, 7 + SESSION_TTL_MS), Ok((1, users(&[3]))));
     }
 
     #[test]

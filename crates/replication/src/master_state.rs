@@ -7,10 +7,10 @@
 
 use super::expiry_sweep::ExpirySweep;
 use super::seals::bucket_moved_error;
+use super::session_counts::SessionCounts;
 use crate::bucket::Bucket;
-use base::limits::SESSIONS_MAX;
 use base::{BucketId, Error, GroupId, Reason, Result};
-use replica_state::layout::{self, Space};
+use replica_state::layout::{self, Space, StoredSession};
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
@@ -20,8 +20,8 @@ use store::Trees;
 /// See the head of this file.
 #[derive(Default)]
 pub struct MasterState {
-    /// Number of open sessions.
-    pub sessions: u64,
+    /// Counts of open sessions.
+    pub sessions: SessionCounts,
     /// Buckets with a seal, decided or not: later updates are evaluated behind it.
     sealed: BTreeSet<BucketId>,
     /// Sweep of expired rows.
@@ -73,29 +73,20 @@ impl MasterState {
     pub(super) fn unseal(&mut self, bucket: BucketId) {
         self.sealed.remove(&bucket);
     }
-
-    /// Refuses a further session if there are too many.
-    pub(super) fn check_sessions(&self) -> Result<()> {
-        if self.sessions >= SESSIONS_MAX as u64 {
-            return Err(Error::new(
-                Reason::TooMany,
-                format!("{SESSIONS_MAX} sessions are open, the maximum (sessions_max): close some"),
-            ));
-        }
-        Ok(())
-    }
 }
 
-fn count_sessions(group: GroupId, trees: &dyn Trees) -> Result<u64> {
+fn count_sessions(group: GroupId, trees: &dyn Trees) -> Result<SessionCounts> {
     let mut low = Vec::new();
     layout::space_key(group, Space::Session, &mut low);
     let high = base::range::prefix_end(&low).expect("a space is not all 0xFF");
     let snapshot = trees.snapshot();
     let bounds = (Bound::Included(low.into()), Bound::Excluded(high.into()));
-    let mut count = 0;
+    let mut counts = SessionCounts::default();
     for session in snapshot.range(bounds.0, bounds.1, false) {
-        session.map_err(store_error)?;
-        count += 1;
+        let (_, row) = session.map_err(store_error)?;
+        // What can't be decoded is reported to whoever uses the session.
+        let stored = StoredSession::read(&row).ok();
+        counts.add(stored.and_then(|stored| stored.user));
     }
-    Ok(count)
+    Ok(counts)
 }

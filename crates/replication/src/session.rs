@@ -6,57 +6,75 @@
 //! its update is stored with it.
 //!
 //! Promises: no client can guess the id of a session; a session works only in the bucket in which
-//! it was opened; an outcome answers only the update that caused it.
-//! Rows of earlier versions hold no bucket and no digest. Their sessions and outcomes work as in
-//! those versions: in every bucket of the group, for every update under the number.
+//! it was opened, and of a user's session nobody else learns that there is one; an outcome answers
+//! only the update that caused it.
+//! Rows of earlier versions hold no bucket, no user and no digest. Their sessions and outcomes work
+//! as in those versions: in every bucket of the group, of every user, for every update under the
+//! number.
 
 use super::evaluate::evaluate;
 use super::group::Group;
 use super::outcome::{self, StoredOutcome};
 use super::overlay::Overlay;
+use super::session_counts::SessionOwner;
 use crate::bucket::Bucket;
 use base::error::corrupt;
 use base::{
     Error, Kind, LogIndex, Outcome, Reason, Result, RetryId, SessionId, Update, UpdateDigest,
-    limits,
+    UserDigest, limits,
 };
 use replica_state::layout::StoredSession;
 use runtime::mutants::Mutant;
 use runtime::submit::Ticket;
 use runtime::world;
 
+/// Use of a session by an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionUse {
+    /// Session, and number of the request in it.
+    pub retry: RetryId,
+    /// User whose session it must be, if it is one's. `None`: it may be anybody's.
+    pub user: Option<UserDigest>,
+}
+
 /// One attempt at an update in a session.
 #[derive(Clone, Copy, Debug)]
-pub struct Attempt {
-    retry: RetryId,
+pub(super) struct Attempt {
+    session: SessionUse,
     digest: UpdateDigest,
 }
 
 impl Attempt {
     /// Creates an attempt at this update. Hashes the whole update: never called under the group's
     /// lock.
-    pub fn new(retry: RetryId, update: &Update) -> Attempt {
-        Attempt { retry, digest: update.digest() }
+    pub(super) fn new(session: SessionUse, update: &Update) -> Attempt {
+        Attempt { session, digest: update.digest() }
     }
 }
 
 /// Outcome of an update with a retry id.
-pub enum RetryResult {
+pub(super) enum RetryResult {
     /// Result of this attempt, the first one.
     Evaluated(Result<Outcome>),
     /// Result of an earlier attempt, applied at this index.
     Stored(LogIndex, Result<Outcome>),
 }
 
-/// Creates a session of a bucket. Its random id is chosen here, once, and logged with the row.
-fn create_session(overlay: &mut Overlay, bucket: &Bucket) -> Result<SessionId> {
+/// Creates a session of a bucket and a user. Its random id is chosen here, once, and logged with
+/// the row.
+fn create_session(
+    overlay: &mut Overlay,
+    bucket: &Bucket,
+    user: Option<UserDigest>,
+) -> Result<SessionId> {
     let session = loop {
         let candidate = SessionId(world::random_u64());
         if overlay.session(candidate)?.is_none() {
             break candidate;
         }
     };
-    let stored = StoredSession { used: overlay.open.time, highest: 0, bucket: Some(bucket.digest) };
+    let (used, bucket) = (overlay.open.time, Some(bucket.digest));
+    let stored = StoredSession { used, highest: 0, bucket, user };
     overlay.put_session(session, stored);
     overlay.put_session_expiry(session, stored.expires());
     Ok(session)
@@ -76,17 +94,25 @@ fn check_bucket(session: SessionId, stored: &StoredSession, bucket: &Bucket) -> 
     ))
 }
 
-/// Returns the session. An error if it has expired, or was opened in another bucket.
+/// Returns true if a user may use a session. `None`: anybody's.
+fn is_open_to(stored: &StoredSession, user: Option<UserDigest>) -> bool {
+    stored.user.is_none_or(|owner| user.is_none_or(|user| user == owner))
+}
+
+/// Returns the session. An error if it has expired, or was opened in another bucket. One that is
+/// another user's is refused like one that never was: nobody learns that it exists.
 fn live_session(
     overlay: &mut Overlay,
     bucket: &Bucket,
     session: SessionId,
+    user: Option<UserDigest>,
 ) -> Result<StoredSession> {
     let now = overlay.open.time;
     let found = overlay.session(session)?;
-    let Some(stored) = found.filter(|stored| stored.expires() > now) else {
+    let is_live = |stored: &StoredSession| stored.expires() > now && is_open_to(stored, user);
+    let Some(stored) = found.filter(is_live) else {
         // It stays expired under another master only if the entry records the time.
-        overlay.saw_expired |= found.is_some();
+        overlay.saw_expired |= found.is_some_and(|stored| stored.expires() <= now);
         return Err(Error::new(
             Reason::SessionExpired,
             format!(
@@ -100,14 +126,15 @@ fn live_session(
 }
 
 /// Evaluates an update, or returns the stored result of an earlier attempt.
-pub fn evaluate_once(
+pub(super) fn evaluate_once(
     overlay: &mut Overlay,
     bucket: &Bucket,
     update: &Update,
     attempt: Attempt,
 ) -> Result<RetryResult> {
-    let Attempt { retry: RetryId { session, number }, digest } = attempt;
-    let stored = live_session(overlay, bucket, session)?;
+    let Attempt { session: SessionUse { retry, user }, digest } = attempt;
+    let RetryId { session, number } = retry;
+    let stored = live_session(overlay, bucket, session, user)?;
     let before = stored.highest;
     let earlier = overlay.outcome(session, number)?;
     if let Some(earlier) = earlier.filter(|_| !Mutant::ForgetSessionOutcomes.is_active()) {
@@ -153,28 +180,40 @@ pub fn evaluate_once(
 }
 
 impl Group {
-    /// Opens a session of this bucket.
-    pub fn open_session(&self, bucket: &Bucket) -> Result<(Ticket, SessionId)> {
+    /// Opens a session of this bucket. `owner`: the user whose it is; `None`: anybody's.
+    pub fn open_session(
+        &self,
+        bucket: &Bucket,
+        owner: Option<SessionOwner>,
+    ) -> Result<(Ticket, SessionId)> {
         let mut guard = self.lock_for_update(bucket)?;
         let state = &mut *guard;
-        state.master.check_sessions()?;
+        state.master.sessions.check_room(owner)?;
+        let user = owner.map(|owner| owner.user);
         let (is_first, _) = state.queue.begin(&state.replica);
-        let session = create_session(&mut state.queue.overlay(&*self.shared.trees), bucket)?;
-        state.master.sessions += 1;
+        let session = create_session(&mut state.queue.overlay(&*self.shared.trees), bucket, user)?;
+        state.master.sessions.add(user);
         let ticket = self.add_update(state, is_first, true);
         Ok((ticket, session))
     }
 
-    /// Closes a session of this bucket. Does nothing if the session is not open.
-    pub fn close_session(&self, bucket: &Bucket, session: SessionId) -> Result<Option<Ticket>> {
+    /// Closes a session of this bucket, for a user (`None`: whose ever it is). Does nothing if the
+    /// session is not open, or another user's.
+    pub fn close_session(
+        &self,
+        bucket: &Bucket,
+        session: SessionId,
+        user: Option<UserDigest>,
+    ) -> Result<Option<Ticket>> {
         let mut guard = self.lock_for_update(bucket)?;
         let state = &mut *guard;
         let (is_first, begun_bytes) = state.queue.begin(&state.replica);
         let mut overlay = state.queue.overlay(&*self.shared.trees);
-        if let Some(stored) = overlay.session(session)? {
+        let stored = overlay.session(session)?.filter(|stored| is_open_to(stored, user));
+        if let Some(stored) = stored {
             check_bucket(session, &stored, bucket)?;
             overlay.remove_session(session, stored.highest)?;
-            state.master.sessions = state.master.sessions.saturating_sub(1);
+            state.master.sessions.remove(stored.user);
         }
         // That it is not open rests on what was read, as every answer does.
         if state.queue.changed(begun_bytes) || self.needs_entry(state) {
@@ -235,7 +274,8 @@ mod tests {
     fn attempt(session: SessionId, number: u64) -> (Update, Attempt) {
         let (key, value) = (Key::from("k"), Value::from("v"));
         let update = Update::Set { key, value, expiry: Expiry::Default };
-        let attempt = Attempt::new(RetryId { session, number }, &update);
+        let retry = RetryId { session, number };
+        let attempt = Attempt::new(SessionUse { retry, user: None }, &update);
         (update, attempt)
     }
 
@@ -243,7 +283,10 @@ mod tests {
     fn attempt_that_fails_behind_its_update_leaves_no_effect() {
         let session = SessionId(9);
         with_overlay(5, |overlay, bucket| {
-            overlay.put_session(session, StoredSession { used: 5, highest: 1, bucket: None });
+            overlay.put_session(
+                session,
+                StoredSession { used: 5, highest: 1, bucket: None, user: None },
+            );
             let before = overlay.open.payload_bytes();
             // Outcomes leave the window: they have to be read.
             let (update, attempt) = attempt(session, 2 * limits::SESSION_WINDOW);
@@ -257,7 +300,8 @@ mod tests {
 
     #[test]
     fn refusal_of_an_expired_session_records_the_time_and_of_an_unknown_one_does_not() {
-        let (session, stored) = (SessionId(9), StoredSession { used: 5, highest: 1, bucket: None });
+        let (session, stored) =
+            (SessionId(9), StoredSession { used: 5, highest: 1, bucket: None, user: None });
         for (is_stored, records_time) in [(true, true), (false, false)] {
             with_overlay(stored.expires(), |overlay, bucket| {
                 if is_stored {

@@ -9,12 +9,12 @@ use super::large::LargeTurn;
 use super::overlay::{Overlay, StoreSource};
 use super::pending_entry::{EntryBuffers, PendingEntry};
 use super::read::{BYTES_AT_ONCE, is_long};
-use super::session::{self, Attempt, RetryResult};
+use super::session::{self, Attempt, RetryResult, SessionUse};
 use super::state::GroupState;
 use crate::bucket::Bucket;
 use base::error::shutting_down;
 use base::request::SequenceMode;
-use base::{Error, LogIndex, Outcome, Read, Reason, Result, RetryId, SyncPolicy, Update, Version};
+use base::{Error, LogIndex, Outcome, Read, Reason, Result, SyncPolicy, Update, Version};
 use runtime::mutants::Mutant;
 use runtime::submit::Ticket;
 use runtime::world;
@@ -49,18 +49,18 @@ impl Turn<'_> {
         group: &Arc<Group>,
         bucket: &Arc<Bucket>,
         update: &Arc<Update>,
-        retry: Option<RetryId>,
+        session: Option<SessionUse>,
     ) -> Result<Submission> {
         let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
         let tasks = group.shared.tasks.clone();
         let evaluated = tasks.run_blocking(move || {
             // A retry may be answered with the stored outcome of the first attempt, whatever an
             // evaluation would cost now.
-            if retry.is_none() {
+            if session.is_none() {
                 group.dry_run(&bucket, &update)?;
             }
             let began = world::milliseconds();
-            let submission = group.submit(&bucket, &update, retry)?;
+            let submission = group.submit(&bucket, &update, session)?;
             Ok((submission, world::milliseconds().saturating_sub(began)))
         });
         let stopping = || Err(shutting_down());
@@ -76,9 +76,9 @@ impl Group {
         &self,
         bucket: &Bucket,
         update: &Update,
-        retry: Option<RetryId>,
+        session: Option<SessionUse>,
     ) -> Result<Submission> {
-        self.submit_within(bucket, update, retry, Budget::for_update(), None)
+        self.submit_within(bucket, update, session, Budget::for_update(), None)
     }
 
     /// Evaluates a large update in its turn.
@@ -86,10 +86,10 @@ impl Group {
         &self,
         bucket: &Bucket,
         update: &Update,
-        retry: Option<RetryId>,
+        session: Option<SessionUse>,
         turn: LargeTurn,
     ) -> Result<Submission> {
-        self.submit_within(bucket, update, retry, Budget::for_update(), Some(turn))
+        self.submit_within(bucket, update, session, Budget::for_update(), Some(turn))
     }
 
     /// Evaluates a read, or a sequence of reads, on undecided entries. `None` if it takes so long
@@ -110,12 +110,12 @@ impl Group {
         &self,
         bucket: &Bucket,
         update: &Update,
-        retry: Option<RetryId>,
+        session: Option<SessionUse>,
         budget: Budget,
         turn: Option<LargeTurn>,
     ) -> Result<Submission> {
         // Before the lock is taken: a value of megabytes takes milliseconds to hash.
-        let attempt = retry.map(|retry| Attempt::new(retry, update));
+        let attempt = session.map(|session| Attempt::new(session, update));
         let is_large = Weight::measure(update, false).is_large();
         // One lock from here to the ticket: the mastership, the rows read and the index belong to
         // one epoch.

@@ -1,8 +1,11 @@
 //! Principal: on whose behalf a request is made.
 
-use crate::TokenDigest;
+use crate::{TokenDigest, UserDigest};
 use core::net::IpAddr;
 use std::sync::Arc;
+
+/// Separates digests of users' names from all other digests (BLAKE3, section 2.3).
+const USER_CONTEXT: &str = "credenza 2026 user name";
 
 /// On whose behalf a request is made. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +74,15 @@ impl Principal {
         }
     }
 
+    /// Returns the digest of the user's name (its first 64 bits); stored, so it never changes.
+    /// `None`: it is no user.
+    pub fn user_digest(&self) -> Option<UserDigest> {
+        let mut digest = [0; 8];
+        let mut hasher = blake3::Hasher::new_derive_key(USER_CONTEXT);
+        hasher.update(self.user()?.as_bytes()).finalize_xof().fill(&mut digest);
+        Some(UserDigest(u64::from_le_bytes(digest)))
+    }
+
     /// Returns the rights of the listener at which the caller is; a node's own work has all.
     pub fn listener(&self) -> ListenerRights {
         match self {
@@ -79,5 +91,21 @@ impl Principal {
             }
             Principal::Anonymous(listener) | Principal::User(_, listener) => *listener,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digest_of_a_user_is_that_of_its_name_and_never_changes() {
+        let user = |name: &str, rights| Principal::User(Login::by_certificate(name).into(), rights);
+        let ada = user("ada", ListenerRights::default());
+        assert_eq!(ada.user_digest(), Some(UserDigest(0x6c94_ea4f_1da6_9a7b)));
+        let elsewhere = ListenerRights { operates: true, ..ListenerRights::default() };
+        assert_eq!(user("ada", elsewhere).user_digest(), ada.user_digest());
+        assert_ne!(user("bob", elsewhere).user_digest(), ada.user_digest());
+        assert_eq!(Principal::LocalOperator.user_digest(), None);
     }
 }

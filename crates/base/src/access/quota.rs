@@ -1,4 +1,5 @@
-//! Quota of a user: bounds on what its clients may use of each node.
+//! Quota of a user: bounds on what its clients may use of each node, and on the sessions that they
+//! hold in each group.
 
 use crate::limits::{QUOTA_BURST_MS_MAX, QUOTA_BYTES_MAX};
 use crate::{Error, Reason, Result};
@@ -17,6 +18,9 @@ pub struct UserQuota {
     pub bytes: Option<u64>,
     /// Time whose operations and bytes may be used at once after a pause, in milliseconds.
     pub burst_ms: u32,
+    /// Maximum number of sessions in a group, counted by the group's master. `None`: the bound of
+    /// users without a quota.
+    pub sessions: Option<u32>,
 }
 
 impl Default for UserQuota {
@@ -27,6 +31,7 @@ impl Default for UserQuota {
             operations: None,
             bytes: None,
             burst_ms: UserQuota::BURST_MS_DEFAULT,
+            sessions: None,
         }
     }
 }
@@ -37,15 +42,16 @@ impl UserQuota {
 
     /// Returns true if the quota bounds nothing.
     pub fn is_unlimited(&self) -> bool {
-        let UserQuota { connections, requests, operations, bytes, burst_ms: _ } = self;
-        connections.is_none() && requests.is_none() && operations.is_none() && bytes.is_none()
+        let UserQuota { connections, requests, operations, bytes, burst_ms: _, sessions } = self;
+        [connections, requests, operations, sessions].iter().all(|bound| bound.is_none())
+            && bytes.is_none()
     }
 
     /// Checks the numbers. Errors: `Malformed`.
     pub fn check(&self) -> Result<()> {
-        let UserQuota { connections, requests, operations, bytes, burst_ms } = *self;
+        let UserQuota { connections, requests, operations, bytes, burst_ms, sessions } = *self;
         let malformed = |text: String| Err(Error::new(Reason::Malformed, text));
-        if [connections, requests, operations].contains(&Some(0)) || bytes == Some(0) {
+        if [connections, requests, operations, sessions].contains(&Some(0)) || bytes == Some(0) {
             let text = "a quota must be at least 1; leave out what shall have no bound, or disable \
                         the user";
             return malformed(text.into());
@@ -74,7 +80,9 @@ mod tests {
             operations: Some(u32::MAX),
             bytes: Some(QUOTA_BYTES_MAX),
             burst_ms: QUOTA_BURST_MS_MAX,
+            sessions: Some(1),
         };
+        assert!(!UserQuota { sessions: Some(1), ..none }.is_unlimited());
         assert!(none.is_unlimited() && none.check().is_ok());
         assert!(!largest.is_unlimited() && largest.check().is_ok());
         for bad in [
@@ -82,6 +90,7 @@ mod tests {
             UserQuota { requests: Some(0), ..none },
             UserQuota { operations: Some(0), ..none },
             UserQuota { bytes: Some(0), ..none },
+            UserQuota { sessions: Some(0), ..none },
             UserQuota { bytes: Some(QUOTA_BYTES_MAX + 1), ..none },
             UserQuota { burst_ms: 0, ..none },
             UserQuota { burst_ms: QUOTA_BURST_MS_MAX + 1, ..none },

@@ -57,7 +57,14 @@ pub(super) fn put_call<W: FieldWriter>(call: &AccessCall, out: &mut W) {
         AccessCall::RemoveRole { name } => {
             out.u8(9).bytes(name.as_bytes());
         }
-        AccessCall::SetQuota { user, quota } => put_quota(quota, out.u8(10).bytes(user.as_bytes())),
+        AccessCall::SetQuota { user, quota } => {
+            // Programs before quotas of sessions refuse the later kind, and none loses the bound.
+            let kind = if quota.sessions.is_none() { 10 } else { 11 };
+            put_quota(quota, out.u8(kind).bytes(user.as_bytes()));
+            if let Some(sessions) = quota.sessions {
+                out.u32(sessions);
+            }
+        }
     }
 }
 
@@ -96,13 +103,18 @@ pub(super) fn take_call(from: &mut FieldReader<'_>) -> WireResult<AccessCall> {
         },
         9 => AccessCall::RemoveRole { name: take_name(from)? },
         10 => AccessCall::SetQuota { user: take_name(from)?, quota: take_quota(from)? },
+        11 => {
+            let (user, quota) = (take_name(from)?, take_quota(from)?);
+            let quota = UserQuota { sessions: Some(from.u32("quota")?), ..quota };
+            AccessCall::SetQuota { user, quota: checked_quota(quota)? }
+        }
         _ => return Err(Malformed("kind of access call")),
     })
 }
 
 /// Appends a quota. 0 stands for no bound, which no quota is.
 fn put_quota<W: FieldWriter>(quota: &UserQuota, out: &mut W) {
-    let UserQuota { connections, requests, operations, bytes, burst_ms } = *quota;
+    let UserQuota { connections, requests, operations, bytes, burst_ms, sessions: _ } = *quota;
     out.u32(connections.unwrap_or(0)).u32(requests.unwrap_or(0)).u32(operations.unwrap_or(0));
     out.u64(bytes.unwrap_or(0)).u32(burst_ms);
 }
@@ -111,8 +123,11 @@ fn take_quota(from: &mut FieldReader<'_>) -> WireResult<UserQuota> {
     let mut number = || from.u32("quota").map(|number| Some(number).filter(|it| *it > 0));
     let (connections, requests, operations) = (number()?, number()?, number()?);
     let bytes = Some(from.u64("quota")?).filter(|bytes| *bytes > 0);
-    let quota =
-        UserQuota { connections, requests, operations, bytes, burst_ms: from.u32("quota")? };
+    let (burst_ms, sessions) = (from.u32("quota")?, None);
+    checked_quota(UserQuota { connections, requests, operations, bytes, burst_ms, sessions })
+}
+
+fn checked_quota(quota: UserQuota) -> WireResult<UserQuota> {
     quota.check().map_err(|_| Malformed("quota")).map(|()| quota)
 }
 

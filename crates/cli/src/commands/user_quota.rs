@@ -1,4 +1,5 @@
-//! `credenza user quota`: bounds on what a user's clients may use of each node.
+//! `credenza user quota`: bounds on what a user's clients may use of each node, and on their
+//! sessions.
 
 use crate::output;
 use api::{Integer, UserQuota, UserReply};
@@ -25,8 +26,14 @@ pub struct QuotaArguments {
     /// Time whose operations and bytes may be used at once after a pause (1s)
     #[arg(long, value_name = "TIME", value_parser = units::time_with_unit_ms)]
     burst: Option<u64>,
+    /// Open sessions in a group
+    #[arg(long, value_name = "COUNT")]
+    sessions: Option<u64>,
     /// Remove the quota
-    #[arg(long, conflicts_with_all = ["connections", "requests", "operations", "bytes", "burst"])]
+    #[arg(
+        long,
+        conflicts_with_all = ["connections", "requests", "operations", "bytes", "burst", "sessions"]
+    )]
     none: bool,
 }
 
@@ -53,18 +60,20 @@ impl QuotaArguments {
 
     /// Returns the quota to set. `None`: nothing is named.
     fn quota(&self) -> Outcome<Option<UserQuota>> {
-        let QuotaArguments { connections, requests, operations, bytes, burst, none, .. } = self;
-        let bounds = [connections, requests, operations, bytes];
+        let QuotaArguments { connections, requests, operations, bytes, sessions, .. } = self;
+        let (burst, none) = (self.burst, self.none);
+        let bounds = [connections, requests, operations, bytes, sessions];
         let has_bound = bounds.iter().any(|bound| bound.is_some());
         if burst.is_some() && !has_bound {
             let text = "nothing was done: --burst needs a bound (--operations, --bytes); name all \
                         of the quota's bounds, they replace the present ones";
             return Err(Failure::invalid(text));
         }
-        let [connections, requests, operations, bytes] = bounds.map(|bound| bound.map(Integer));
+        let [connections, requests, operations, bytes, sessions] =
+            bounds.map(|bound| bound.map(Integer));
         let burst_ms = burst.map(Integer);
-        let quota = UserQuota { connections, requests, operations, bytes, burst_ms };
-        Ok((has_bound || *none).then_some(quota))
+        let quota = UserQuota { connections, requests, operations, bytes, burst_ms, sessions };
+        Ok((has_bound || none).then_some(quota))
     }
 }
 
@@ -78,6 +87,7 @@ pub fn describe(user: &UserReply) -> String {
         quota.requests.map(|max| format!("requests {}/{}", used.requests.0, number(max))),
         quota.operations.map(|max| format!("operations {}/s", number(max))),
         quota.bytes.map(|max| format!("bytes {}/s", units::show_size(max.0))),
+        quota.sessions.map(|max| format!("sessions {} in a group", number(max))),
     ];
     let mut text = bounds.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let (operations, bytes) = (number(used.operations), units::show_size(used.bytes.0));
@@ -107,7 +117,8 @@ mod tests {
 
     #[test]
     fn named_bounds_make_the_quota_and_others_are_removed() {
-        let all = quota("ada --connections 5 --requests 6 --operations 7 --bytes 1MiB --burst 2s");
+        let bounds = "--connections 5 --requests 6 --operations 7 --bytes 1MiB --sessions 8";
+        let all = quota(&format!("ada {bounds} --burst 2s"));
         let integer = |number| Some(Integer(number));
         let named = UserQuota {
             connections: integer(5),
@@ -115,15 +126,20 @@ mod tests {
             operations: integer(7),
             bytes: integer(1 << 20),
             burst_ms: integer(2_000),
+            sessions: integer(8),
         };
         assert_eq!(all, Some(Some(named)));
         let one = UserQuota { operations: integer(7), ..UserQuota::default() };
         assert_eq!(quota("ada --operations 7"), Some(Some(one)));
         assert_eq!(quota("ada --none"), Some(Some(UserQuota::default())));
         assert_eq!(quota("ada"), Some(None), "it is shown");
-        for bad in
-            ["ada --burst 2s", "ada --none --bytes 1MiB", "ada --bytes much", "ada --burst 2"]
-        {
+        for bad in [
+            "ada --burst 2s",
+            "ada --none --bytes 1MiB",
+            "ada --bytes much",
+            "ada --burst 2",
+            "ada --none --sessions 1",
+        ] {
             assert_eq!(quota(bad), None, "{bad}");
         }
     }
@@ -137,6 +153,8 @@ mod tests {
         let connections = integer(10);
         user.quota = Some(UserQuota { connections, bytes, ..UserQuota::default() });
         assert_eq!(describe(&user), "connections 0/10, bytes 1 MiB/s (used 0 operations, 0 B)");
+        user.quota = Some(UserQuota { sessions: integer(7_000), ..UserQuota::default() });
+        assert_eq!(describe(&user), "sessions 7,000 in a group (used 0 operations, 0 B)");
         user.quota = Some(UserQuota { operations: integer(1_000), ..UserQuota::default() });
         let used =
             UserUse { operations: Integer(5_000), refused: Integer(12), ..UserUse::default() };

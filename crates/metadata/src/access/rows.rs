@@ -151,15 +151,19 @@ pub(crate) fn read_api_token(value: &[u8]) -> Result<ApiTokenAccount> {
     })
 }
 
-/// Writes a quota. 0 stands for no bound, which no quota is.
+/// Writes a quota. 0 stands for no bound, which no quota is. A bound on sessions follows behind the
+/// others, so that programs before it refuse its rows and read all others.
 pub(crate) fn write_quota(row: &UserQuota) -> Value {
-    let UserQuota { connections, requests, operations, bytes, burst_ms } = *row;
+    let UserQuota { connections, requests, operations, bytes, burst_ms, sessions } = *row;
     let mut row = vec![ROW_VERSION];
     for number in [connections, requests, operations] {
         row.put_u32(number.unwrap_or(0));
     }
     row.put_u64(bytes.unwrap_or(0));
     row.put_u32(burst_ms);
+    if let Some(sessions) = sessions {
+        row.put_u32(sessions);
+    }
     row.into()
 }
 
@@ -169,7 +173,11 @@ pub(crate) fn read_quota(value: &[u8]) -> Result<UserQuota> {
         let (connections, requests, operations) = (number()?, number()?, number()?);
         let bytes = Some(reader.u64("quota")?).filter(|bytes| *bytes > 0);
         let burst_ms = reader.u32("quota")?;
-        let quota = UserQuota { connections, requests, operations, bytes, burst_ms };
+        let sessions = match reader.is_empty() {
+            true => None,
+            false => Some(reader.u32("quota")?),
+        };
+        let quota = UserQuota { connections, requests, operations, bytes, burst_ms, sessions };
         quota.check().map_err(|_| Malformed("quota")).map(|()| quota)
     })
 }
@@ -242,6 +250,7 @@ mod tests {
             operations: None,
             bytes: Some(1 << 20),
             burst_ms: 2_000,
+            sessions: None,
         };
         let grants = ["read,list:logs/*", "write:logs/web/a%00", "watch:cluster"]
             .map(|text| Grant::parse(text).expect("a grant"));
@@ -265,6 +274,19 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../systest/golden/access-v1.txt");
         let kept = include_str!("../../../systest/golden/access-v1.txt");
         assert_eq!(text, kept, "{path}: what was once written is never changed");
+    }
+
+    #[test]
+    fn quota_of_sessions_follows_the_other_bounds() {
+        let before = UserQuota { connections: Some(10), ..UserQuota::default() };
+        let quota = UserQuota { sessions: Some(0x0706), ..before };
+        let value = write_quota(&quota);
+        assert_eq!(read_quota(&value), Ok(quota));
+        let others = write_quota(&before);
+        assert_eq!(value, [&others[..], &[6, 7, 0, 0]].concat());
+        for bad in [&value[..value.len() - 1], &[&others[..], &[0; 4]].concat()] {
+            assert!(read_quota(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use replica_state::layout::{self, Space};
 use replication::group::Group;
 use replication::read::read;
+use replication::session::SessionUse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -198,12 +199,12 @@ async fn queue_pop_and_key_count_cost_is_bounded_at_any_master() {
 async fn session_cost_per_update_does_not_grow_with_its_length() {
     let mut cluster = TestCluster::new(1, 1).await;
     let group = cluster.group(cluster.master().await);
-    let (ticket, session) = group.open_session(&bucket()).expect("it opens");
+    let (ticket, session) = group.open_session(&bucket(), None).expect("it opens");
     group.wait_applied(ticket).await.expect("it is decided");
     let since = counts(&cluster, 0);
     let mut last = None;
     for number in 1..=u64::from(ROWS) {
-        let retry = Some(RetryId { session, number });
+        let retry = Some(SessionUse { retry: RetryId { session, number }, user: None });
         let (ticket, _, outcome) = group.submit(&bucket(), &set(1), retry).expect("it is taken");
         outcome.expect("it goes");
         last = ticket.or(last);
@@ -213,7 +214,7 @@ async fn session_cost_per_update_does_not_grow_with_its_length() {
     }
     is_bounded(&cluster, 0, since, "outcomes");
     let since = counts(&cluster, 0);
-    let ticket = group.close_session(&bucket(), session).expect("it closes");
+    let ticket = group.close_session(&bucket(), session, None).expect("it closes");
     group.wait_applied(ticket.expect("a value")).await.expect("it is decided");
     is_bounded(&cluster, 0, since, "the end of the session");
     let mut outcomes = Vec::new();

@@ -43,6 +43,7 @@ mod remembered;
 mod runs;
 mod second_decision;
 mod secrets;
+mod session_owners;
 mod sessions;
 mod sim;
 mod spread;

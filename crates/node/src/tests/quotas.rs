@@ -19,6 +19,7 @@ const QUOTA: UserQuota = UserQuota {
     operations: None,
     bytes: None,
     burst_ms: UserQuota::BURST_MS_DEFAULT,
+    sessions: None,
 };
 
 async fn set_quota(node: &Node, user: &str, quota: UserQuota) {

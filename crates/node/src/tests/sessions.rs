@@ -11,6 +11,7 @@ use base::{
 };
 use replica_state::layout::{self, Space, StoredSession};
 use replication::clock::GroupClock;
+use replication::session::SessionUse;
 use std::collections::BTreeSet;
 
 async fn open(node: &Node) -> SessionId {
@@ -104,20 +105,25 @@ async fn update_outside_session_window_or_open_session_is_refused() {
     node.stop().await.expect("it stops");
 }
 
+/// Returns a first use of a session, by nobody in particular.
+fn first_use(session: SessionId) -> SessionUse {
+    SessionUse { retry: RetryId { session, number: 1 }, user: None }
+}
+
 #[tokio::test]
 async fn session_refusal_waits_for_the_undecided_entry_that_it_read() {
     let mut cluster = TestCluster::with_long_lease(3, 3).await;
     let (master, bucket) = (cluster.master().await, test_cluster::bucket());
     let group = cluster.group(master);
-    let (opened, session) = group.open_session(&bucket).expect("it opens");
+    let (opened, session) = group.open_session(&bucket, None).expect("it opens");
     group.wait_applied(opened).await.expect("a majority is there");
     for follower in (0..3).filter(|nth| *nth != master) {
         cluster.stop(follower).await;
     }
     // Nobody accepts the entry that closes the session: another master may still find it open.
-    let closed = group.close_session(&bucket, session).expect("it leads").expect("an entry");
-    let retry = RetryId { session, number: 1 };
-    let (ticket, _, outcome) = group.submit(&bucket, &add(), Some(retry)).expect("it leads");
+    let closed = group.close_session(&bucket, session, None).expect("it leads").expect("an entry");
+    let (ticket, _, outcome) =
+        group.submit(&bucket, &add(), Some(first_use(session))).expect("it leads");
     assert_eq!(outcome.expect_err("it is closed").reason, Reason::SessionExpired);
     assert_eq!(ticket.map(|ticket| ticket.index), Some(closed.index));
     cluster.stop(master).await;
@@ -130,11 +136,11 @@ async fn answer_about_an_unknown_session_is_confirmed_by_an_entry_if_no_lease_al
     let group = cluster.group(master);
     test_cluster::put(&group, "k", "v").await.expect("a majority is there");
     let unknown = SessionId(9);
-    let retry = RetryId { session: unknown, number: 1 };
-    let (refused, _, outcome) = group.submit(&bucket, &add(), Some(retry)).expect("it leads");
+    let (refused, _, outcome) =
+        group.submit(&bucket, &add(), Some(first_use(unknown))).expect("it leads");
     assert_eq!(outcome.expect_err("it was never opened").reason, Reason::SessionExpired);
     group.wait_applied(refused.expect("an entry")).await.expect("a majority is there");
-    let closed = group.close_session(&bucket, unknown).expect("it leads");
+    let closed = group.close_session(&bucket, unknown, None).expect("it leads");
     group.wait_applied(closed.expect("an entry")).await.expect("a majority is there");
     for nth in 0..3 {
         cluster.stop(nth).await;
@@ -218,7 +224,7 @@ async fn session_ids_are_random() {
 async fn session_id_given_to_client_is_stored_on_every_replica() {
     let mut cluster = TestCluster::new(3, 3).await;
     let (master, bucket) = (cluster.group(cluster.master().await), test_cluster::bucket());
-    let (ticket, session) = master.open_session(&bucket).expect("it opens");
+    let (ticket, session) = master.open_session(&bucket, None).expect("it opens");
     master.wait_applied(ticket).await.expect("it is decided");
     let (mut key, mut low) = (Vec::new(), Vec::new());
     layout::session_key(test_cluster::GROUP, session, &mut key);
@@ -231,7 +237,7 @@ async fn session_id_given_to_client_is_stored_on_every_replica() {
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].0, key);
         let stored = StoredSession::read(&rows[0].1).expect("a session");
-        assert_eq!((stored.highest, stored.bucket), (0, Some(bucket.digest)));
+        assert_eq!((stored.highest, stored.bucket, stored.user), (0, Some(bucket.digest), None));
     }
     for nth in 0..3 {
         cluster.stop(nth).await;

@@ -3,9 +3,9 @@
 use crate::bucket::Bucket;
 use crate::overlay::Overlay;
 use base::request::{ExpireWhen, Expiry};
-use base::{Key, Outcome, Properties, Result, SessionId};
+use base::{Key, Outcome, Properties, Result, SessionId, UserDigest};
 use bytes::Bytes;
-use replica_state::layout::{self, SESSION_BUCKET};
+use replica_state::layout::{self, SESSION_BUCKET, StoredSession};
 use runtime::mutants::Mutant;
 
 /// Returns the group time at which a row written now expires. `old_expiry`: expiry of the row that
@@ -66,8 +66,8 @@ pub(super) fn expire(
 pub struct SweepResult {
     /// Number of hints checked.
     pub checked: usize,
-    /// Number of sessions removed.
-    pub sessions: u64,
+    /// Sessions removed: the user of each, if it has one.
+    pub sessions: Vec<Option<UserDigest>>,
     /// Key at which the next sweep continues.
     pub position: Bytes,
     /// Group time at which the next hint is due, in milliseconds. `None`: none is due soon.
@@ -88,11 +88,11 @@ pub fn expire_due(
     let ignores_position = Mutant::RestartExpirySweep.is_active();
     let from = if from.is_empty() || ignores_position { overlay.sweep_position()? } else { from };
     let (due, position) = overlay.due_hints(&from, max)?;
-    let mut sessions = 0;
+    let mut sessions = Vec::new();
     for hint in &due {
         let Some((_, bucket, name)) = layout::read_expiry_key(hint) else { continue };
         if bucket == SESSION_BUCKET {
-            sessions += u64::from(expire_session(overlay, now, &name)?);
+            sessions.extend(expire_session(overlay, now, &name)?.map(|removed| removed.user));
         } else if overlay.expires_at(bucket, &name)?.is_some_and(|expires| expires <= now) {
             match Mutant::SweepUncounted.is_active() {
                 true => overlay.open.remove(overlay.scratch),
@@ -108,15 +108,15 @@ pub fn expire_due(
     Ok(SweepResult { checked: due.len(), sessions, position, next })
 }
 
-/// Removes a session that has expired. Returns true if it was removed.
-fn expire_session(overlay: &mut Overlay, now: u64, name: &[u8]) -> Result<bool> {
-    let Ok(name) = <[u8; 8]>::try_from(name) else { return Ok(false) };
+/// Removes a session that has expired, and returns it. `None`: it is in use, or there is none.
+fn expire_session(overlay: &mut Overlay, now: u64, name: &[u8]) -> Result<Option<StoredSession>> {
+    let Ok(name) = <[u8; 8]>::try_from(name) else { return Ok(None) };
     let session = SessionId(u64::from_be_bytes(name));
-    let Some(stored) = overlay.session(session)? else { return Ok(false) };
+    let Some(stored) = overlay.session(session)? else { return Ok(None) };
     if stored.expires() > now {
         overlay.put_session_expiry(session, stored.expires());
-        return Ok(false);
+        return Ok(None);
     }
     overlay.remove_session(session, stored.highest)?;
-    Ok(true)
+    Ok(Some(stored))
 }

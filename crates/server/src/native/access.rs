@@ -183,6 +183,7 @@ fn parse_quota(quota: &api::UserQuota) -> Result<UserQuota> {
         operations: small(quota.operations)?,
         bytes: quota.bytes.map(|bytes| bytes.0),
         burst_ms: small(quota.burst_ms)?.unwrap_or(UserQuota::BURST_MS_DEFAULT),
+        sessions: small(quota.sessions)?,
     };
     quota.check().map(|()| quota)
 }
@@ -198,6 +199,7 @@ fn quota_reply(
         operations: small(quota.operations),
         bytes: quota.bytes.map(api::Integer),
         burst_ms: small(Some(quota.burst_ms)),
+        sessions: small(quota.sessions),
     };
     let used = used.map(|used| api::UserUse {
         connections: api::Integer(used.connections),

@@ -1,5 +1,5 @@
-//! `KEYS` and `SCAN`: pages of keys, and those among them that match a pattern; `COMMAND LIST`: names
-//! of commands that pass a filter.
+//! `KEYS` and `SCAN`: pages of keys, and those among them that match a pattern; `COMMAND LIST`:
+//! names of commands that pass a filter.
 //!
 //! Matching is linear, but a client chooses pattern and keys, and matching a page may take tens of
 //! milliseconds. So it yields to other tasks, and at most half of the node's threads match at a

@@ -124,6 +124,10 @@ const LIMITS: &[(&str, Coverage)] = &[
     ("NAME_BYTES_MAX", By(&["bucket_name_and_sequence_depth_limits_are_exact"])),
     ("BUCKETS_MAX", By(&["bucket_limit_is_exact_also_after_restart"])),
     ("SESSIONS_MAX", By(&["session_limit_is_exact_also_after_restart"])),
+    (
+        "SESSIONS_PER_USER_MAX",
+        By(&["user_has_at_most_its_share_of_the_sessions_and_leaves_the_others_theirs"]),
+    ),
     ("SESSION_WINDOW", By(&["update_outside_session_window_or_open_session_is_refused"])),
     ("SESSION_OUTCOME_BYTES_MAX", By(&["session_outcomes_up_to_byte_limit_are_replayed_whole"])),
     ("SESSION_TTL_MS", By(&["session_expires_only_after_its_idle_time"])),

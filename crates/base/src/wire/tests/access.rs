@@ -68,13 +68,21 @@ pub fn quota_calls() -> Vec<Call> {
     let user = || String::from("ada");
     let (connections, requests, operations) = (Some(10), Some(64), Some(1_000));
     let bytes = Some(1 << 20);
-    let all = UserQuota { connections, requests, operations, bytes, burst_ms: 2_000 };
+    let (burst_ms, sessions) = (2_000, None);
+    let all = UserQuota { connections, requests, operations, bytes, burst_ms, sessions };
     [
         AccessCall::SetQuota { user: user(), quota: all },
         AccessCall::SetQuota { user: user(), quota: UserQuota::default() },
     ]
     .map(|call| Call::Directory(DirectoryCall::Access(call)))
     .into()
+}
+
+/// Calls that were added with quotas of sessions.
+pub fn session_quota_calls() -> Vec<Call> {
+    let quota = UserQuota { sessions: Some(0x0706), ..UserQuota::default() };
+    let call = AccessCall::SetQuota { user: "ada".into(), quota };
+    vec![Call::Directory(DirectoryCall::Access(call))]
 }
 
 #[test]

@@ -58,6 +58,7 @@ fn requests() -> impl Strategy<Value = Request> {
             calls.extend(level::token_calls(&data));
             calls.extend(access::calls(&data));
             calls.extend(access::quota_calls());
+            calls.extend(access::session_quota_calls());
             let call = calls.swap_remove(at.index(calls.len()));
             let retry =
                 retry.map(|(session, number)| RetryId { session: SessionId(session), number });

@@ -135,7 +135,7 @@ async fn session_moves_only_with_its_bucket_and_remains_bound() {
     };
     refused(&beside, goes, "another bucket").await;
     refused(&bucket, stays, "never opened").await;
-    assert_eq!(cluster.group(0, 2).state().master.sessions, 1, "one came along");
+    assert_eq!(cluster.group(0, 2).state().master.sessions.total(), 1, "one came along");
     // The digest of what was applied there is known here.
     let other = Call::Update(Update::Add { key: bytes("sum"), delta: 2 });
     let retry = Some(RetryId { session: goes, number: 1 });

@@ -1,0 +1,115 @@
+//! Sessions of users: whose they are while access is on, and how many a user may have.
+
+use super::access::{change, principal, role, user, with_access};
+use super::{Place, bytes, get, reason, request};
+use crate::Node;
+use base::access::UserQuota;
+use base::request::SessionCall;
+use base::{
+    AccessCall, Body, Call, Principal, Reason, Reply, Request, Result, RetryId, SessionId, Update,
+};
+
+async fn open(node: &Node, principal: &Principal) -> Result<SessionId> {
+    let reply = node.handle(principal, request(Call::Session(SessionCall::Open))).await?;
+    let Body::Session(session) = reply.body else { panic!("a session, not {:?}", reply.body) };
+    Ok(session)
+}
+
+async fn close(node: &Node, principal: &Principal, session: SessionId) -> Result<Reply> {
+    node.handle(principal, request(Call::Session(SessionCall::Close(session)))).await
+}
+
+async fn add(node: &Node, principal: &Principal, session: SessionId, number: u64) -> Result<Body> {
+    let retry = Some(RetryId { session, number });
+    let call = Call::Update(Update::Add { key: bytes("n"), delta: 1 });
+    let reply = node.handle(principal, Request { retry, ..request(call) }).await;
+    reply.map(|reply| reply.body)
+}
+
+/// Starts a node with access on and two users who may do anything with keys: `ada` and `bob`.
+async fn two_users(place: &Place) -> (Node, Principal, Principal) {
+    let (node, ada) = with_access(place).await;
+    change(&node, role("tried", &["read,write,list,own:cluster"])).await.expect("changed");
+    change(&node, user("bob", &["tried"])).await.expect("made");
+    let bob = principal(&node, "bob");
+    (node, ada, bob)
+}
+
+#[tokio::test]
+async fn session_of_a_user_is_to_others_as_if_it_had_never_been_opened() {
+    let place = Place::new();
+    let (mut node, ada, bob) = two_users(&place).await;
+    let session = open(&node, &ada).await.expect("opened");
+    let first = add(&node, &ada, session, 1).await.expect("added");
+    for _ in 0..2 {
+        for number in [1, 2] {
+            let refused = add(&node, &bob, session, number).await.expect_err("it is ada's");
+            assert_eq!(refused.reason, Reason::SessionExpired);
+            let unknown = SessionId(session.0 ^ 1);
+            let absent = add(&node, &bob, unknown, number).await.expect_err("there is none");
+            let text = absent.text().replace(&unknown.to_string(), &session.to_string());
+            assert_eq!(refused.text(), text, "nobody learns that it exists");
+        }
+        assert_eq!(close(&node, &bob, session).await.map(|reply| reply.body), Ok(Body::Done));
+        assert_eq!(add(&node, &ada, session, 1).await.as_ref(), Ok(&first), "it is still open");
+        assert_eq!(get(&node, "n").await, Some(bytes("1")));
+        node.stop().await.expect("it stops");
+        node = place.start().await;
+    }
+    // An operator at the node closes it.
+    close(&node, &Principal::LocalOperator, session).await.expect("closed");
+    assert_eq!(reason(add(&node, &ada, session, 1).await), Reason::SessionExpired);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn session_without_a_user_is_open_to_all_and_while_access_is_off_every_session_is() {
+    let place = Place::new();
+    let (node, ada, bob) = two_users(&place).await;
+    let unowned = open(&node, &Principal::LocalOperator).await.expect("opened");
+    let owned = open(&node, &ada).await.expect("opened");
+    for (number, user) in [(1, &ada), (2, &bob)] {
+        add(&node, user, unowned, number).await.expect("it is nobody's");
+    }
+    assert_eq!(reason(add(&node, &bob, owned, 1).await), Reason::SessionExpired);
+    change(&node, AccessCall::Switch { on: false }).await.expect("switched");
+    add(&node, &bob, owned, 1).await.expect("nobody logs in now");
+    change(&node, AccessCall::Switch { on: true }).await.expect("switched");
+    let bob = principal(&node, "bob");
+    assert_eq!(reason(add(&node, &bob, owned, 2).await), Reason::SessionExpired, "it is ada's");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn sessions_of_a_user_are_bounded_by_its_quota_also_after_restart() {
+    let place = Place::new();
+    let (mut node, ada, bob) = two_users(&place).await;
+    let quota = UserQuota { sessions: Some(2), ..UserQuota::default() };
+    let set_quota = AccessCall::SetQuota { user: "ada".into(), quota };
+    change(&node, set_quota).await.expect("set");
+    assert_eq!(node.user_quota("ada").map(|(quota, _)| quota), Some(quota));
+    let first = open(&node, &ada).await.expect("the first");
+    open(&node, &ada).await.expect("the second");
+    for _ in 0..2 {
+        let refused = open(&node, &ada).await.expect_err("the third");
+        assert_eq!(refused.reason, Reason::Quota);
+        assert!(refused.text().contains("2 open sessions"), "{refused}");
+        add(&node, &ada, first, 1).await.expect("those that are open stay");
+        // Others, and those without a user, have places of their own.
+        for principal in [&bob, &Principal::LocalOperator] {
+            let session = open(&node, principal).await.expect("a place");
+            close(&node, principal, session).await.expect("closed");
+        }
+        node.stop().await.expect("it stops");
+        node = place.start().await;
+    }
+    close(&node, &ada, first).await.expect("closed");
+    open(&node, &ada).await.expect("its place is free");
+    assert_eq!(reason(open(&node, &ada).await), Reason::Quota);
+    let without = UserQuota::default();
+    let set_quota = AccessCall::SetQuota { user: "ada".into(), quota: without };
+    change(&node, set_quota).await.expect("removed");
+    open(&node, &ada).await.expect("far below the share of a user");
+    assert_eq!(node.status().groups[1].sessions, 3);
+    node.stop().await.expect("it stops");
+}
