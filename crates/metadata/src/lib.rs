@@ -47,8 +47,8 @@ use replication::seals::BOOKKEEPING_BUCKET;
 pub use ring::read_ring;
 pub use ring_names::describe_ring;
 use rows::{
-    BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, INCARNATIONS, MEMBERS, RING, TYPES, dropped_key,
-    read_bucket, type_key,
+    BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, INCARNATIONS, MEMBERS, RING, TYPES, bucket_key,
+    dropped_key, read_bucket, type_key,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -139,9 +139,12 @@ impl Directory {
         token: Option<TokenDigest>,
     ) -> Result<()> {
         let default = BucketName::default();
-        if self.get(&type_key(default.kind()))?.is_none() {
-            let call = DirectoryCall::CreateType(Vec::new());
-            self.execute(&default, call).await?;
+        // The cluster's row is written last: a founding that was interrupted begins again.
+        let is_founded = self.get(&Bytes::from_static(CLUSTER))?.is_some();
+        if !is_founded && self.get(&type_key(default.kind()))?.is_none() {
+            self.execute(&default, DirectoryCall::CreateType(Vec::new())).await?;
+        }
+        if !is_founded && self.get(&bucket_key(&default))?.is_none() {
             self.execute(&default, DirectoryCall::CreateBucket(Vec::new())).await?;
         }
         self.change(|| self.plan_founding(founder, lease_ms, groups, token)).await?;

@@ -33,6 +33,9 @@ const BY_PARTITION: Watch = Watch::Round(Duration::from_secs(3_600));
 /// Watch over loops that rest until an event, and handle it at once.
 const BY_EVENT: Watch = Watch::Round(Duration::from_secs(15));
 
+/// Pause before a sole node whose mastership has ended looks for it again.
+const MASTER_PAUSE: Duration = Duration::from_millis(10);
+
 /// See [`Node::start`].
 pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) -> Result<Node> {
     let start_ms = world::milliseconds();
@@ -169,7 +172,7 @@ async fn become_ready(node: &Node) -> Result<()> {
             wait_for_master(&group).await?;
         }
         match is_alone(&node.router.directory.group) {
-            true => node.cluster.found_cluster().await,
+            true => found_cluster(node).await,
             false => Ok(()),
         }
     };
@@ -177,6 +180,20 @@ async fn become_ready(node: &Node) -> Result<()> {
         biased;
         error = node.wait_failed() => Err(error),
         opened = serving => opened,
+    }
+}
+
+/// Founds the cluster, if it is not founded yet. The mastership that this needs may end meanwhile
+/// for a moment, as that of a node whose disk hangs: then it goes on once it is back.
+pub(crate) async fn found_cluster(node: &Node) -> Result<()> {
+    loop {
+        match node.cluster.found_cluster().await {
+            Err(error) if error.reason == Reason::NotMaster => {
+                tokio::time::sleep(MASTER_PAUSE).await;
+                wait_for_master(&node.router.directory.group).await?;
+            }
+            founded => return founded,
+        }
     }
 }
 

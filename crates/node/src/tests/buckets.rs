@@ -2,12 +2,14 @@
 
 use super::{Place, bytes, reason, set};
 use crate::Node;
-use base::request::Expiry;
+use crate::startup::found_cluster;
+use base::request::{Expiry, OnMissing};
 use base::{
-    Body, BucketName, BucketPlace, Call, ClusterCall, DirectoryCall, GroupId, Properties, Read,
-    ReadLevel, Reason, Reply, Request, Result, Update,
+    Body, BucketId, BucketName, BucketPlace, Call, ClusterCall, DirectoryCall, GroupId, Properties,
+    Read, ReadLevel, Reason, Reply, Request, Result, Update,
 };
 use bytes::Bytes;
+use metadata::rows::{CLUSTER, bucket_key};
 use replication::bucket::Bucket;
 use replication::seals::BOOKKEEPING_BUCKET;
 use std::future::poll_fn;
@@ -63,6 +65,39 @@ async fn bucket_is_created_described_altered_cleared_and_dropped() {
     assert_eq!(reason(count(&node, "b").await), Reason::NoSuchBucket);
     ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await.expect("made again");
     assert_eq!(count(&node, "b").await, Ok(Body::Count(0)), "nothing of the old one is left");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn founding_that_was_interrupted_goes_on_at_the_next_start() {
+    let place = Place::new();
+    let mut node = place.start().await;
+    for key in [Bytes::from_static(CLUSTER), bucket_key(&BucketName::default())] {
+        let rows = Bucket::new(BucketId(0), GroupId(0), Properties::default());
+        let delete = Update::Delete { key, missing: OnMissing::Fail };
+        let group = &node.router.directory.group;
+        let (ticket, _, outcome) = group.submit(&rows, &delete, None).expect("it is master");
+        outcome.expect("the row is there");
+        group.wait_applied(ticket.expect("an update is a value")).await.expect("applied");
+    }
+    assert_eq!(reason(count(&node, "default").await), Reason::NoSuchBucket);
+    node.stop().await.expect("it stops");
+    node = place.start().await;
+    assert_eq!(count(&node, "default").await, Ok(Body::Count(0)));
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn founding_waits_while_the_mastership_is_lost() {
+    let place = Place::new();
+    let node = place.start().await;
+    let leadership = &node.router.directory.group.leadership;
+    leadership.set_master_for_test(false);
+    let mut founding = pin!(found_cluster(&node));
+    let waited = tokio::time::timeout(Duration::from_millis(50), &mut founding).await;
+    assert!(waited.is_err(), "without a master nothing is founded, and nothing fails");
+    leadership.set_master_for_test(true);
+    founding.await.expect("it is founded already");
     node.stop().await.expect("it stops");
 }
 
