@@ -37,9 +37,10 @@ const FIRST_SEEDS: [(Rule, u64); 3] =
 
 /// Rules whose absence shows only in rare interleavings.
 ///
-/// Another one, `StagedIsReported`, is checked by the story `adopts_more_than_one_flight.txt`: few
-/// histories have a log long enough to adopt in several flights.
-const SUBTLE: [Rule; 8] = [
+/// Two others are checked elsewhere: `StagedIsReported` by the story `adopts_more_than_one_flight.txt`,
+/// since few histories have a log long enough to adopt in several flights, and `KeptByAll` by the
+/// model checker, since 30,000 histories do not reach a witness that drops too much.
+const SUBTLE: [Rule; 7] = [
     Rule::ReadConfirmedAfterArrival,
     Rule::AnswersToCurrentAttempt,
     Rule::HighestBallotFirst,
@@ -47,7 +48,6 @@ const SUBTLE: [Rule; 8] = [
     Rule::GrantForbidsPromises,
     Rule::LeaseEndsEarly,
     Rule::GrantEndsLate,
-    Rule::KeptByAll,
 ];
 
 /// Phrases of the judge's verdicts. Any other panic, such as an assertion of the replica, does not
