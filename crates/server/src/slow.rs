@@ -94,11 +94,13 @@ fn record(
     stages: &StageTimes,
 ) {
     let NamedRequest { command, key } = request;
+    let bucket = bucket.map_or_else(String::new, |bucket| bucket.full().to_string());
+    let key_digest = key.map(|key| key.digest(&bucket));
     shared.node.record_slow(SlowRequest {
         protocol: PROTOCOLS[protocol as usize],
         command,
-        bucket: bucket.map_or_else(String::new, |bucket| bucket.full().to_string()),
-        key_digest: key.map(KeyFingerprint::digest),
+        bucket,
+        key_digest,
         requests,
         took,
         stages: stages.of_slow(shared, took),

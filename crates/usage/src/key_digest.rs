@@ -2,8 +2,9 @@
 //! them.
 //!
 //! They are keyed by a secret that a process draws when it first shows one, so who reads a digest
-//! can't test guesses of its key. The same key has the same digest for as long as the process runs,
-//! on this node alone.
+//! can't test guesses of its key. The same key in the same bucket has the same digest for as long
+//! as the process runs, on this node alone. In another bucket it has another one: who may use that
+//! bucket learns nothing of this one. Who may use this bucket can test guesses by requests.
 
 use base::codec::checksum;
 use base::{ClusterSecret, DerivedKey};
@@ -22,12 +23,12 @@ impl KeyFingerprint {
         KeyFingerprint(checksum(key, 0))
     }
 
-    /// Returns the digest that may be shown.
-    pub fn digest(self) -> u64 {
+    /// Returns the digest that may be shown. `bucket`: full name of the key's bucket.
+    pub fn digest(self, bucket: &str) -> u64 {
         static SECRET: LazyLock<DerivedKey> = LazyLock::new(|| {
             ClusterSecret::new(world::secret()).derive_key("credenza 2026 digests of keys")
         });
-        let [a, b, c, d, e, f, g, h, ..] = SECRET.mac(&[&self.0.to_le_bytes()]);
+        let [a, b, c, d, e, f, g, h, ..] = SECRET.mac(&[bucket.as_bytes(), &self.0.to_le_bytes()]);
         u64::from_le_bytes([a, b, c, d, e, f, g, h])
     }
 }
@@ -41,8 +42,15 @@ mod tests {
     const SHOW: &str = "CREDENZA_SHOW_KEY_DIGEST";
 
     #[test]
+    fn key_has_another_digest_in_each_bucket() {
+        let key = KeyFingerprint::of(b"alice@example.com");
+        assert_eq!(key.digest("default/open"), key.digest("default/open"));
+        assert_ne!(key.digest("default/open"), key.digest("default/hidden"));
+    }
+
+    #[test]
     fn digest_of_a_key_is_the_processes_own_and_no_plain_hash() {
-        let digest = |key: &[u8]| KeyFingerprint::of(key).digest();
+        let digest = |key: &[u8]| KeyFingerprint::of(key).digest("default/default");
         let own = digest(b"alice@example.com");
         if std::env::var_os(SHOW).is_some() {
             return println!("digest={own}");

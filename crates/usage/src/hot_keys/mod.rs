@@ -236,7 +236,7 @@ impl HotKeys {
                 keys.extend(sketch.frequent().map(|counter| HotKey {
                     bucket: bucket.clone(),
                     access,
-                    key_digest: counter.fingerprint.digest(),
+                    key_digest: counter.fingerprint.digest(bucket.full()),
                     key_begin: Some(counter.key_begin.clone()),
                     key_bytes: counter.key_bytes,
                     share: counter.count / sketch.total(),
