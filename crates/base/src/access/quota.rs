@@ -42,9 +42,13 @@ impl UserQuota {
 
     /// Returns true if the quota bounds nothing.
     pub fn is_unlimited(&self) -> bool {
-        let UserQuota { connections, requests, operations, bytes, burst_ms: _, sessions } = self;
-        [connections, requests, operations, sessions].iter().all(|bound| bound.is_none())
-            && bytes.is_none()
+        !self.bounds_requests() && self.sessions.is_none()
+    }
+
+    /// Returns true if requests count against the quota. Without it they need no meter.
+    pub fn bounds_requests(&self) -> bool {
+        let UserQuota { connections, requests, operations, bytes, burst_ms: _, sessions: _ } = self;
+        [connections, requests, operations].iter().any(|bound| bound.is_some()) || bytes.is_some()
     }
 
     /// Checks the numbers. Errors: `Malformed`.
@@ -72,6 +76,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_bound_but_that_of_sessions_is_of_requests() {
+        let none = UserQuota::default();
+        assert!(!none.bounds_requests());
+        for quota in [
+            UserQuota { connections: Some(1), ..none },
+            UserQuota { requests: Some(1), ..none },
+            UserQuota { operations: Some(1), ..none },
+            UserQuota { bytes: Some(1), ..none },
+        ] {
+            assert!(quota.bounds_requests() && !quota.is_unlimited(), "{quota:?}");
+        }
+        let sessions = UserQuota { sessions: Some(1), ..none };
+        assert!(!sessions.bounds_requests() && !sessions.is_unlimited());
+    }
+
+    #[test]
     fn quota_of_zero_or_beyond_its_limits_is_refused() {
         let none = UserQuota::default();
         let largest = UserQuota {
@@ -82,7 +102,6 @@ mod tests {
             burst_ms: QUOTA_BURST_MS_MAX,
             sessions: Some(1),
         };
-        assert!(!UserQuota { sessions: Some(1), ..none }.is_unlimited());
         assert!(none.is_unlimited() && none.check().is_ok());
         assert!(!largest.is_unlimited() && largest.check().is_ok());
         for bad in [

@@ -77,7 +77,7 @@ impl QuotaArguments {
     }
 }
 
-/// Describes the quota of a user with its use. Empty: it has none.
+/// Describes the quota of a user, with its use if the node has counted any.
 pub fn describe(user: &UserReply) -> String {
     let Some(quota) = &user.quota else { return "no quota".into() };
     let used = user.used.clone().unwrap_or_default();
@@ -90,6 +90,9 @@ pub fn describe(user: &UserReply) -> String {
         quota.sessions.map(|max| format!("sessions {} in a group", number(max))),
     ];
     let mut text = bounds.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if user.used.is_none() {
+        return text;
+    }
     let (operations, bytes) = (number(used.operations), units::show_size(used.bytes.0));
     text.push_str(&format!(" (used {operations} operations, {bytes}"));
     if used.refused.0 > 0 {
@@ -152,9 +155,12 @@ mod tests {
         let bytes = integer(1 << 20);
         let connections = integer(10);
         user.quota = Some(UserQuota { connections, bytes, ..UserQuota::default() });
+        assert_eq!(describe(&user), "connections 0/10, bytes 1 MiB/s", "nothing was counted");
+        user.used = Some(UserUse::default());
         assert_eq!(describe(&user), "connections 0/10, bytes 1 MiB/s (used 0 operations, 0 B)");
+        user.used = None;
         user.quota = Some(UserQuota { sessions: integer(7_000), ..UserQuota::default() });
-        assert_eq!(describe(&user), "sessions 7,000 in a group (used 0 operations, 0 B)");
+        assert_eq!(describe(&user), "sessions 7,000 in a group");
         user.quota = Some(UserQuota { operations: integer(1_000), ..UserQuota::default() });
         let used =
             UserUse { operations: Integer(5_000), refused: Integer(12), ..UserUse::default() };

@@ -17,6 +17,7 @@ mod token_bucket;
 pub use meter::UserUse;
 pub use meter::{ConnectionPlace, MeteredRequest, UserMeter};
 
+use base::access::UserQuota;
 use base::limits::USERS_MAX;
 use base::{Request, Result};
 use cost::Cost;
@@ -45,7 +46,8 @@ pub enum Metering {
     Continuation,
 }
 
-/// Meters of the users with a quota whose clients have used this node.
+/// Meters of the users with a quota of requests whose clients have used this node. A quota of
+/// sessions alone needs none: the masters of groups count those.
 #[derive(Default)]
 pub struct UserMeters {
     meters: Mutex<BTreeMap<String, Arc<UserMeter>>>,
@@ -53,11 +55,11 @@ pub struct UserMeters {
 }
 
 impl UserMeters {
-    /// Returns the meter of a user, with its present quota. `None`: it has none.
+    /// Returns the meter of a user, with its present quota. `None`: it has none of requests.
     pub fn of(&self, table: &AccessTable, user: &str) -> Option<Arc<UserMeter>> {
         let mut meters = self.lock();
         // Read under the lock: of two quotas that are looked up at a time the later one stays.
-        let Some(quota) = table.quota(user) else {
+        let Some(quota) = table.quota(user).filter(UserQuota::bounds_requests) else {
             meters.remove(user);
             return None;
         };
@@ -67,8 +69,8 @@ impl UserMeters {
             return Some(known.clone());
         }
         if meters.len() >= USERS_MAX {
-            // Users that were removed meanwhile.
-            meters.retain(|user, _| table.quota(user).is_some());
+            // Users that were removed meanwhile, or lost their quota.
+            meters.retain(|user, _| table.quota(user).is_some_and(|quota| quota.bounds_requests()));
         }
         let meter = Arc::new(UserMeter::new(user, quota, &self.refusals, now_ms));
         meters.insert(user.to_string(), meter.clone());
@@ -76,7 +78,7 @@ impl UserMeters {
     }
 
     /// Returns what the clients of a user use. `None`: nothing since the node started, or since the
-    /// user got its quota.
+    /// user got its quota of requests.
     pub fn used(&self, user: &str, is_settled: &dyn Fn(Ticket) -> bool) -> Option<UserUse> {
         let meter = self.lock().get(user).cloned()?;
         Some(meter.used(world::milliseconds(), is_settled))
@@ -166,7 +168,6 @@ fn user_samples(user: &str, used: UserUse) -> impl Iterator<Item = Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::access::UserQuota;
     use base::{BucketName, Call};
     use metadata::catalog::Catalog;
 
