@@ -1,8 +1,9 @@
 //! Cursors of scans: a table from the numbers that clients see to keys.
 //!
 //! Redis' clients expect a cursor to be a number, but a scan in key order continues after a key.
-//! The table is bounded in entries and bytes and evicts the oldest cursors. A client that uses an
-//! evicted cursor gets an error, never a wrong page.
+//! The table is bounded in entries and bytes. When it is full, the oldest cursor of the user who
+//! holds more than half of it is evicted, or the oldest of all if nobody does: one user can't end
+//! the scans of the others. A client that uses an evicted cursor gets an error, never a wrong page.
 //!
 //! A cursor belongs to a user and a bucket, not to a connection: clients continue a scan on any
 //! connection of their pool. While nobody logs in, its random number is all that protects it.
@@ -20,7 +21,7 @@ const CURSOR_END: u64 = 1 << 53;
 /// User and bucket of a scan. Nobody else can use or close its cursors.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanOwner<'a> {
-    /// Name of the user. `None`: the client has not logged in.
+    /// Name of the user. `None`: the client has not logged in, or access is off.
     pub user: Option<&'a str>,
     /// Bucket that is scanned.
     pub bucket: &'a BucketName,
@@ -44,14 +45,46 @@ impl OpenCursor {
     }
 }
 
+/// Open cursors of one user, or of all.
+#[derive(Debug, Default)]
+struct CursorList {
+    /// Cursors in the order of opening.
+    order: BTreeMap<u64, u64>,
+    /// Bytes of their keys.
+    bytes: usize,
+}
+
+impl CursorList {
+    fn add(&mut self, number: u64, sequence: u64, bytes: usize) {
+        self.order.insert(sequence, number);
+        self.bytes += bytes;
+    }
+
+    fn remove(&mut self, sequence: u64, bytes: usize) {
+        self.order.remove(&sequence);
+        self.bytes -= bytes;
+    }
+
+    fn oldest(&self) -> Option<u64> {
+        self.order.values().next().copied()
+    }
+
+    /// Returns true if they are more than the table has room for, divided by this.
+    fn exceeds_part(&self, divisor: usize) -> bool {
+        self.order.len() > CURSORS_MAX / divisor || self.bytes > CURSOR_BYTES_MAX / divisor
+    }
+}
+
 /// Table of open cursors.
 #[derive(Debug, Default)]
 pub struct Cursors {
     next_sequence: u64,
     open: BTreeMap<u64, OpenCursor>,
-    /// Cursors in the order of opening.
-    order: BTreeMap<u64, u64>,
-    bytes: usize,
+    all: CursorList,
+    /// Those of each user who has some.
+    by_user: BTreeMap<Option<String>, CursorList>,
+    /// User who last opened a cursor while it held more than half of the table.
+    largest_user: Option<String>,
 }
 
 impl Cursors {
@@ -63,15 +96,25 @@ impl Cursors {
         let ScanOwner { user, bucket } = owner;
         let (user, bucket) = (user.map(String::from), bucket.clone());
         let after = Key::copy_from_slice(after);
-        self.bytes += after.len();
+        self.all.add(number, sequence, after.len());
+        let own = self.by_user.entry(user.clone()).or_default();
+        own.add(number, sequence, after.len());
+        if own.exceeds_part(2) {
+            self.largest_user.clone_from(&user);
+        }
         self.open.insert(number, OpenCursor { user, bucket, after, previous, sequence });
-        self.order.insert(sequence, number);
-        while (self.open.len() > CURSORS_MAX || self.bytes > CURSOR_BYTES_MAX)
-            && let Some((_, &oldest)) = self.order.first_key_value()
+        while self.all.exceeds_part(1)
+            && let Some(evicted) = self.next_evicted()
         {
-            self.remove(oldest);
+            self.remove(evicted);
         }
         number
+    }
+
+    fn next_evicted(&self) -> Option<u64> {
+        // It may have closed some since.
+        let largest = self.by_user.get(&self.largest_user).filter(|list| list.exceeds_part(2));
+        largest.unwrap_or(&self.all).oldest()
     }
 
     /// Returns the key behind which a cursor continues. `None`: this owner has no such cursor open.
@@ -106,9 +149,14 @@ impl Cursors {
     }
 
     fn remove(&mut self, cursor: u64) {
-        if let Some(removed) = self.open.remove(&cursor) {
-            self.order.remove(&removed.sequence);
-            self.bytes -= removed.after.len();
+        let Some(removed) = self.open.remove(&cursor) else { return };
+        let (sequence, bytes) = (removed.sequence, removed.after.len());
+        self.all.remove(sequence, bytes);
+        if let Some(own) = self.by_user.get_mut(&removed.user) {
+            own.remove(sequence, bytes);
+            if own.order.is_empty() {
+                self.by_user.remove(&removed.user);
+            }
         }
     }
 }
@@ -130,7 +178,9 @@ mod tests {
         assert_eq!(cursors.resume(owner, first), None, "its answer has arrived");
         assert_eq!(cursors.resume(owner, second), Some("b".into()));
         cursors.close(owner, second);
-        assert_eq!((cursors.len(), cursors.order.len(), cursors.bytes), (0, 0, 0));
+        let all = &cursors.all;
+        assert_eq!((cursors.len(), all.order.len(), all.bytes), (0, 0, 0));
+        assert!(cursors.by_user.is_empty());
     }
 
     #[test]
@@ -184,8 +234,37 @@ mod tests {
         for _ in 0..2 * CURSOR_BYTES_MAX / long.len() {
             cursors.open(owner, &long, 0);
         }
-        assert!(cursors.bytes <= CURSOR_BYTES_MAX);
+        assert!(cursors.all.bytes <= CURSOR_BYTES_MAX);
         assert_eq!(cursors.len(), CURSOR_BYTES_MAX / long.len());
-        assert_eq!(cursors.order.len(), cursors.len());
+        assert_eq!(cursors.all.order.len(), cursors.len());
+    }
+
+    #[test]
+    fn user_with_more_than_half_of_the_cursors_loses_its_own_before_others_do() {
+        let bucket = BucketName::default();
+        let [ada, bob, eve] =
+            ["ada", "bob", "eve"].map(|user| ScanOwner { user: Some(user), bucket: &bucket });
+        let long = vec![b'k'; base::limits::KEY_BYTES_MAX];
+        for (key, rounds) in
+            [(&b"x"[..], 2 * CURSORS_MAX), (&long[..], 2 * CURSOR_BYTES_MAX / long.len())]
+        {
+            let mut cursors = Cursors::default();
+            let oldest = cursors.open(ada, b"a", 0);
+            let first = cursors.open(eve, key, 0);
+            (0..rounds).for_each(|_| _ = cursors.open(eve, key, 0));
+            let others = cursors.open(bob, key, 0);
+            assert_eq!(cursors.resume(ada, oldest), Some("a".into()), "eve evicts her own");
+            assert_eq!(cursors.resume(eve, first), None);
+            // Nobody has more than half any more: the oldest of all goes.
+            while cursors.next_evicted() != Some(oldest) {
+                cursors.open(bob, key, 0);
+            }
+            cursors.open(ada, key, 0);
+            assert_eq!(cursors.resume(ada, oldest), None);
+            assert_eq!(cursors.resume(bob, others), Some(Key::copy_from_slice(key)));
+            let lists = || cursors.by_user.values();
+            assert_eq!(lists().map(|list| list.order.len()).sum::<usize>(), cursors.len());
+            assert_eq!(lists().map(|list| list.bytes).sum::<usize>(), cursors.all.bytes);
+        }
     }
 }

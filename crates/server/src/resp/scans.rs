@@ -13,6 +13,7 @@ use super::registry::Registry;
 use super::serve::RespConnection;
 use super::translate::{CommandFilter, Scan, scan_range};
 use crate::buffer_budget::overloaded;
+use crate::shared::Shared;
 use base::limits::PAGE_ROWS_MAX;
 use base::{Entry, Key, Range, RowContent};
 use bytes::Bytes;
@@ -66,7 +67,8 @@ impl RespConnection {
         };
         range.rows_max = Some(scan.count);
         if scan.cursor != 0 {
-            let after = self.registry.cursors().resume(scan_owner(&self.client), scan.cursor);
+            let owner = scan_owner(&self.client, &self.shared);
+            let after = self.registry.cursors().resume(owner, scan.cursor);
             match after {
                 Some(after) => range = range.after(after),
                 None => {
@@ -82,7 +84,8 @@ impl RespConnection {
             Err(error) => return self.fail(&error),
         };
         let next = {
-            let (mut cursors, owner) = (self.registry.cursors(), scan_owner(&self.client));
+            let owner = scan_owner(&self.client, &self.shared);
+            let mut cursors = self.registry.cursors();
             match page.entries.last().filter(|_| page.more) {
                 Some(last) => cursors.open(owner, &last.key, scan.cursor),
                 None => {
@@ -102,9 +105,11 @@ impl RespConnection {
     }
 }
 
-/// Returns the owner of a client's scans.
-fn scan_owner(client: &Client) -> ScanOwner<'_> {
-    ScanOwner { user: client.principal.user(), bucket: &client.bucket }
+/// Returns the owner of a client's scans. While access is off they are nobody's: a login of before
+/// doesn't count.
+fn scan_owner<'a>(client: &'a Client, shared: &Shared) -> ScanOwner<'a> {
+    let user = client.principal.user().filter(|_| shared.node.is_access_on());
+    ScanOwner { user, bucket: &client.bucket }
 }
 
 /// Returns the keys that match, in order. `None`: all match. Waits for one of the turns that all

@@ -78,6 +78,30 @@ fn cursor_of_a_scan_is_of_no_use_to_another_user_and_stays_open() {
 }
 
 #[test]
+fn cursor_that_is_opened_while_access_is_off_is_nobodys_whoever_logged_in_before() {
+    let server = TestServer::build();
+    server.turn_access_on("ada", PASSWORD, "read,write,list:cluster");
+    let mut stream = TcpStream::connect(server.address).expect("it listens");
+    let mut ask = |commands: &str, end: &str| {
+        stream.write_all(commands.as_bytes()).expect("sent");
+        let (mut text, mut bytes) = (String::new(), [0; 256]);
+        while !text.ends_with(end) {
+            let length = stream.read(&mut bytes).expect("answered");
+            assert!(length > 0, "it ended: {text}");
+            text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+        }
+        text
+    };
+    let login = format!("*3\r\n$4\r\nAUTH\r\n$3\r\nada\r\n${}\r\n{PASSWORD}\r\n", PASSWORD.len());
+    ask(&format!("{login}MSET a 1 b 2\r\n"), "+OK\r\n+OK\r\n");
+    server.change_access(AccessCall::Switch { on: false });
+    let begun = ask("SCAN 0 COUNT 1\r\n", "*1\r\n$1\r\na\r\n");
+    let cursor = begun.split("\r\n").nth(2).expect("a cursor");
+    let other = server.exchange(server.address, format!("SCAN {cursor}\r\n").as_bytes());
+    assert!(other.ends_with("*1\r\n$1\r\nb\r\n"), "{begun} {other}");
+}
+
+#[test]
 fn resp_client_may_send_only_small_requests_before_its_login() {
     let server = server();
     let ask = |commands: &str| server.exchange(server.address, commands.as_bytes());
