@@ -121,7 +121,7 @@ pub enum Reason {
     StartFailed,
     /// Another process holds the data directory or the port.
     InUse,
-    /// A quota of the user is used up on this node; the detail names it.
+    /// A quota of the user is used up on this node, or of sessions in a group; the detail names it.
     Quota,
     // Unknown
     /// Mastership was lost between proposing and deciding.

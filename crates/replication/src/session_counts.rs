@@ -69,7 +69,7 @@ impl SessionCounts {
                 Reason::Quota,
                 format!(
                     "the user has {sessions_max} open sessions in this group, its quota; nothing \
-                     was done: close one, or use them again"
+                     was done: close one, or wait until one expires"
                 ),
             ));
         }

@@ -272,7 +272,7 @@ fn error_description(status: u16) -> &'static str {
         415 => "The body has an unsupported content-type.",
         417 => "Unsupported expect header.",
         421 => "The name in the `host` header is not an allowed host.",
-        429 => "A quota of the user is used up: nothing was changed; retry.",
+        429 => "A quota of the user is used up: nothing was changed; retry, or close a session.",
         431 => "The headers are too large.",
         500 => "Damaged data or an internal error; call the operator.",
         503 => "Unavailable: nothing was changed; retry.",

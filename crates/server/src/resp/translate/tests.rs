@@ -93,7 +93,14 @@ fn table_of_errors() -> String {
     };
     let mut text = String::from("\n| word | reason | what to do |\n|---|---|---|\n");
     for reason in Reason::ALL {
-        let (code, word, advice) = (errors::code(reason), reason.name(), advice(reason.kind()));
+        let (code, word) = (errors::code(reason), reason.name());
+        let advice = match reason {
+            Reason::Quota => {
+                "nothing happened: wait, then send it again; if it is of sessions, close one, or \
+                 wait until one expires"
+            }
+            _ => advice(reason.kind()),
+        };
         text.push_str(&format!("| `{code}` | {word} | {advice} |\n"));
     }
     text
