@@ -6,6 +6,7 @@
 
 use base::limits::CREATIONS_PER_ADDRESS_MAX;
 use base::{Call, DirectoryCall, Error, Reason, SessionCall, address_or_network};
+use node::SubmitResult;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -43,8 +44,26 @@ pub fn is_creation(call: &Call) -> bool {
 }
 
 impl CreationQuota {
+    /// Counts a creation and submits it by `create`. One that is refused at once is not counted:
+    /// nothing was created. Refuses it itself if the address has created too many.
+    pub fn submit(
+        &self,
+        address: IpAddr,
+        now_ms: u64,
+        create: impl FnOnce() -> SubmitResult,
+    ) -> SubmitResult {
+        if let Err(refused) = self.count(address, now_ms) {
+            return SubmitResult::Ready(Err(refused));
+        }
+        let submitted = create();
+        if matches!(submitted, SubmitResult::Ready(Err(_))) {
+            self.give_back(address);
+        }
+        submitted
+    }
+
     /// Counts one creation. Fails if the address has created too many within the hour.
-    pub fn count(&self, address: IpAddr, now_ms: u64) -> Result<(), Error> {
+    fn count(&self, address: IpAddr, now_ms: u64) -> Result<(), Error> {
         let address = address_or_network(address);
         if address.is_loopback() {
             return Ok(());
@@ -78,11 +97,20 @@ impl CreationQuota {
         entry.count += 1;
         Ok(())
     }
+
+    /// Counts one creation of this address no more.
+    fn give_back(&self, address: IpAddr) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = counts.get_mut(&address_or_network(address)) {
+            entry.count = entry.count.saturating_sub(1);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::{Body, LogIndex, Reply};
 
     fn address(last: u16) -> IpAddr {
         let [high, low] = last.to_be_bytes();
@@ -103,6 +131,25 @@ mod tests {
         for _ in 0..=CREATIONS_PER_ADDRESS_MAX {
             quota.count(IpAddr::from([127, 0, 0, 1]), 5).expect("this machine is exempt");
         }
+    }
+
+    #[test]
+    fn creation_that_is_refused_at_once_is_not_counted() {
+        let quota = CreationQuota::default();
+        let count = |address: IpAddr| quota.0.lock().expect("plain data")[&address].count;
+        let made = || SubmitResult::Ready(Ok(Reply::new(LogIndex(1), Body::Done)));
+        let refused = || SubmitResult::Ready(Err(Error::new(Reason::Quota, "of sessions")));
+        for expected in 1..=3 {
+            assert!(matches!(quota.submit(address(1), 5, made), SubmitResult::Ready(Ok(_))));
+            assert!(matches!(quota.submit(address(1), 5, refused), SubmitResult::Ready(Err(_))));
+            assert_eq!(count(address(1)), expected);
+        }
+        while quota.count(address(1), 5).is_ok() {}
+        let SubmitResult::Ready(Err(refused)) = quota.submit(address(1), 5, made) else {
+            panic!("one too many")
+        };
+        assert_eq!(refused.reason, Reason::TooMany);
+        assert_eq!(count(address(1)), CREATIONS_PER_ADDRESS_MAX, "what it refuses was not counted");
     }
 
     #[test]

@@ -11,9 +11,9 @@ use crate::idle::IdleConnections;
 use crate::live_settings::LiveSettings;
 use crate::login::Logins;
 use crate::settings::ServerSettings;
-use base::{Call, Error, Reason};
+use base::{Error, Reason, Request};
 use bytes::Bytes;
-use node::{Node, WarningLimiter};
+use node::{Flow, Node, SubmitResult, WarningLimiter};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -122,14 +122,23 @@ impl Shared {
         self.listeners.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Counts a call that creates a session or a bucket against the quota of the client's address.
-    /// Fails if the client must not create more.
+    /// Submits a client's request to the node. One that creates a session or a bucket counts
+    /// against the quota of the client's address, and is refused if the client must not create
+    /// more.
     #[inline]
-    pub(crate) fn count_creation(&self, call: &Call, stream: &Stream) -> Result<(), Error> {
-        match creation_quota::is_creation(call).then(|| stream.peer_addr()) {
-            Some(Ok(client)) => self.creation_quota.count(client.ip(), self.clock.unix_ms()),
+    pub(crate) fn submit(
+        &self,
+        flow: &mut Flow,
+        request: Request,
+        stream: &Stream,
+    ) -> SubmitResult {
+        match creation_quota::is_creation(&request.call).then(|| stream.peer_addr()) {
+            Some(Ok(client)) => {
+                let (address, now_ms) = (client.ip(), self.clock.unix_ms());
+                self.creation_quota.submit(address, now_ms, || self.node.submit(flow, request))
+            }
             // Without an address the connection has ended.
-            Some(Err(_)) | None => Ok(()),
+            Some(Err(_)) | None => self.node.submit(flow, request),
         }
     }
 

@@ -317,11 +317,7 @@ impl NativeConnection {
     ) -> Result<(), ConnectionEnd> {
         let bucket = request.bucket.clone();
         let mut master = None;
-        let admitted = self.shared.count_creation(&request.call, &self.stream);
-        let submitted = match admitted {
-            Ok(()) => self.shared.node.submit(&mut self.flow, request),
-            Err(refused) => SubmitResult::Ready(Err(refused)),
-        };
+        let submitted = self.shared.submit(&mut self.flow, request, &self.stream);
         let (result, ticket) = match submitted {
             SubmitResult::Ready(result) => (result, None),
             SubmitResult::Pending(ticket, result) => (result, Some(ticket)),

@@ -298,10 +298,7 @@ impl RespConnection {
             let allowed = self.shared.node.authorize_request(&mut self.flow, &request);
             return SubmitResult::Ready(allowed.and(Err(no_siblings(&request.bucket))));
         }
-        if let Err(refused) = self.shared.count_creation(&request.call, &self.stream) {
-            return SubmitResult::Ready(Err(refused));
-        }
-        self.shared.node.submit(&mut self.flow, request)
+        self.shared.submit(&mut self.flow, request, &self.stream)
     }
 
     /// Returns true if the bucket is consistent.

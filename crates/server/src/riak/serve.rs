@@ -264,8 +264,7 @@ impl RiakConnection {
     async fn submit(&mut self, request: Request) -> Result<Reply, Error> {
         self.operation = frame::operation(&request.call);
         self.target = Some(SlowTarget::of(&request));
-        self.shared.count_creation(&request.call, &self.stream)?;
-        match self.shared.node.submit(&mut self.flow, request) {
+        match self.shared.submit(&mut self.flow, request, &self.stream) {
             SubmitResult::Ready(result) => result,
             SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => {
                 self.stages.measure(WaitStage::Reply, reply).await
