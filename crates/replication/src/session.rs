@@ -112,7 +112,8 @@ fn live_session(
     let is_live = |stored: &StoredSession| stored.expires() > now && is_open_to(stored, user);
     let Some(stored) = found.filter(is_live) else {
         // It stays expired under another master only if the entry records the time.
-        overlay.saw_expired |= found.is_some_and(|stored| stored.expires() <= now);
+        overlay.saw_expired |=
+            found.is_some_and(|stored| is_open_to(&stored, user) && stored.expires() <= now);
         return Err(Error::new(
             Reason::SessionExpired,
             format!(
@@ -270,12 +271,12 @@ mod tests {
         act(&mut overlay, &bucket);
     }
 
-    /// Returns an attempt at a write of one key, and the write.
-    fn attempt(session: SessionId, number: u64) -> (Update, Attempt) {
+    /// Returns an attempt of a user at a write of one key, and the write.
+    fn attempt(session: SessionId, number: u64, user: Option<UserDigest>) -> (Update, Attempt) {
         let (key, value) = (Key::from("k"), Value::from("v"));
         let update = Update::Set { key, value, expiry: Expiry::Default };
         let retry = RetryId { session, number };
-        let attempt = Attempt::new(SessionUse { retry, user: None }, &update);
+        let attempt = Attempt::new(SessionUse { retry, user }, &update);
         (update, attempt)
     }
 
@@ -289,7 +290,7 @@ mod tests {
             );
             let before = overlay.open.payload_bytes();
             // Outcomes leave the window: they have to be read.
-            let (update, attempt) = attempt(session, 2 * limits::SESSION_WINDOW);
+            let (update, attempt) = attempt(session, 2 * limits::SESSION_WINDOW, None);
             assert!(evaluate_once(overlay, bucket, &update, attempt).is_err());
             assert_eq!(overlay.open.payload_bytes(), before);
             assert_eq!(overlay.row(bucket.id, b"k"), Ok(None));
@@ -300,14 +301,22 @@ mod tests {
 
     #[test]
     fn refusal_of_an_expired_session_records_the_time_and_of_an_unknown_one_does_not() {
-        let (session, stored) =
-            (SessionId(9), StoredSession { used: 5, highest: 1, bucket: None, user: None });
-        for (is_stored, records_time) in [(true, true), (false, false)] {
+        let (session, ada, eve) = (SessionId(9), UserDigest(1), UserDigest(2));
+        let stored = StoredSession { used: 5, highest: 1, bucket: None, user: None };
+        // Another user's session is to all as one that never was.
+        for (is_stored, user, records_time) in [
+            (true, None, true),
+            (true, Some(ada), true),
+            (true, Some(eve), false),
+            (false, None, false),
+        ] {
             with_overlay(stored.expires(), |overlay, bucket| {
                 if is_stored {
+                    let bucket = Some(bucket.digest);
+                    let stored = StoredSession { bucket, user: Some(ada), ..stored };
                     overlay.put_session(session, stored);
                 }
-                let (update, attempt) = attempt(session, 2);
+                let (update, attempt) = attempt(session, 2, user);
                 let refused = evaluate_once(overlay, bucket, &update, attempt).err();
                 assert_eq!(refused.map(|error| error.reason), Some(Reason::SessionExpired));
                 assert_eq!(overlay.saw_expired, records_time);
