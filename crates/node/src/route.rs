@@ -193,7 +193,10 @@ impl Router {
     /// have seen, and the answer depends on them.
     #[inline]
     fn needs_directory_update(&self, group: &Group, call: &Call) -> bool {
-        let depends = matches!(call, Call::Update(_) | Call::Read(_, ReadLevel::Consistent));
+        let depends = matches!(
+            call,
+            Call::Update(_) | Call::Session(_) | Call::Read(_, ReadLevel::Consistent)
+        );
         depends && group.leadership.is_master() && !self.is_directory_current(group)
     }
 
