@@ -25,6 +25,8 @@ use replication::group::Group;
 use replication::outcome;
 use replication::overlay::Overlay;
 use replication::seals::{BOOKKEEPING_BUCKET, intake_key};
+use runtime::submit::Ticket;
+use std::cell::Cell;
 use std::sync::Arc;
 use transport::{IncomingCall, Peers};
 
@@ -110,29 +112,34 @@ pub(crate) async fn answer(
     }
 }
 
-async fn apply_request(group: &Arc<Group>, request: &MoveRequest) -> Result<MoveReply> {
+async fn apply_request(group: &Group, request: &MoveRequest) -> Result<MoveReply> {
+    let (ticket, answer) = write_request(group, request)?;
+    if let Some(ticket) = ticket {
+        group.wait_applied(ticket).await?;
+    }
+    Ok(answer)
+}
+
+/// Writes the rows of a request into the open entry, and counts the sessions among them.
+fn write_request(group: &Group, request: &MoveRequest) -> Result<(Option<Ticket>, MoveReply)> {
     let version = match request {
         MoveRequest::Close { version, .. } => *version,
         _ => 0,
     };
-    let mut sessions = Vec::new();
+    // Counted under the lock that they are written under: nobody may close one before.
+    let opened = Cell::new(Vec::new());
     let evaluate = |overlay: &mut Overlay| match request {
         MoveRequest::Begin { bucket, time } => begin(overlay, *bucket, *time),
         MoveRequest::Part { bucket, part, items } => apply_part(overlay, *bucket, *part, items),
         MoveRequest::Close { bucket, time, .. } => close(overlay, *bucket, *time),
         MoveRequest::Progress { .. } => unreachable!("answered before"),
     };
-    let evaluate_counted = |overlay: &mut Overlay| {
-        let (answer, opened) = evaluate(overlay)?;
-        sessions = opened;
+    let write = |overlay: &mut Overlay| {
+        let (answer, sessions) = evaluate(overlay)?;
+        opened.set(sessions);
         Ok(answer)
     };
-    let (ticket, answer) = group.write_bookkeeping(version, evaluate_counted, |_| {})?;
-    group.state().master.sessions.add_all(sessions);
-    if let Some(ticket) = ticket {
-        group.wait_applied(ticket).await?;
-    }
-    Ok(answer)
+    group.write_bookkeeping(version, write, |master| master.sessions.add_all(opened.take()))
 }
 
 /// Answer to a request, and the sessions that it opened: the user of each, if it has one.
