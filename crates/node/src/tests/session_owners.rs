@@ -1,13 +1,18 @@
 //! Sessions of users: whose they are while access is on, and how many a user may have.
 
-use super::access::{change, principal, role, user, with_access};
-use super::{Place, bytes, get, reason, request};
-use crate::Node;
+use super::access::{change, principal, role, turn_on, user, with_access};
+use super::many::Cluster;
+use super::sessions::pass;
+use super::test_cluster::wait;
+use super::{Place, bytes, get, reason, request, set, update};
+use crate::{Flow, Node};
 use base::access::UserQuota;
+use base::limits::SESSION_TTL_MS;
 use base::request::SessionCall;
 use base::{
     AccessCall, Body, Call, Principal, Reason, Reply, Request, Result, RetryId, SessionId, Update,
 };
+use std::sync::atomic::Ordering;
 
 async fn open(node: &Node, principal: &Principal) -> Result<SessionId> {
     let reply = node.handle(principal, request(Call::Session(SessionCall::Open))).await?;
@@ -29,10 +34,22 @@ async fn add(node: &Node, principal: &Principal, session: SessionId, number: u64
 /// Starts a node with access on and two users who may do anything with keys: `ada` and `bob`.
 async fn two_users(place: &Place) -> (Node, Principal, Principal) {
     let (node, ada) = with_access(place).await;
-    change(&node, role("tried", &["read,write,list,own:cluster"])).await.expect("changed");
-    change(&node, user("bob", &["tried"])).await.expect("made");
-    let bob = principal(&node, "bob");
+    let bob = add_bob(&node).await;
     (node, ada, bob)
+}
+
+/// Creates the user `bob`, and lets all users do anything with keys.
+pub(super) async fn add_bob(node: &Node) -> Principal {
+    change(node, role("tried", &["read,write,list,own:cluster"])).await.expect("changed");
+    change(node, user("bob", &["tried"])).await.expect("made");
+    principal(node, "bob")
+}
+
+pub(super) async fn limit_sessions(node: &Node, user: &str, sessions: u32) -> UserQuota {
+    let quota = UserQuota { sessions: Some(sessions), ..UserQuota::default() };
+    let set_quota = AccessCall::SetQuota { user: user.into(), quota };
+    change(node, set_quota).await.expect("set");
+    quota
 }
 
 #[tokio::test]
@@ -84,12 +101,16 @@ async fn session_without_a_user_is_open_to_all_and_while_access_is_off_every_ses
 async fn sessions_of_a_user_are_bounded_by_its_quota_also_after_restart() {
     let place = Place::new();
     let (mut node, ada, bob) = two_users(&place).await;
-    let quota = UserQuota { sessions: Some(2), ..UserQuota::default() };
-    let set_quota = AccessCall::SetQuota { user: "ada".into(), quota };
-    change(&node, set_quota).await.expect("set");
-    assert_eq!(node.user_quota("ada").map(|(quota, _)| quota), Some(quota));
+    let quota = limit_sessions(&node, "ada", 2).await;
     let first = open(&node, &ada).await.expect("the first");
     open(&node, &ada).await.expect("the second");
+    // This node counts none of the user's requests: gets and sets in a row stay together.
+    assert_eq!(node.user_quota("ada"), Some((quota, None)));
+    let mut flow = Flow::of(ada.clone());
+    let get = request(Call::Read(base::Read::Get(bytes("n")), base::ReadLevel::Consistent));
+    let submitted = node.submit(&mut flow, get);
+    node.router.wait_reply(submitted).await.expect("read");
+    assert!(node.begin_gets(&mut flow, &Default::default()).is_some());
     for _ in 0..2 {
         let refused = open(&node, &ada).await.expect_err("the third");
         assert_eq!(refused.reason, Reason::Quota);
@@ -112,4 +133,47 @@ async fn sessions_of_a_user_are_bounded_by_its_quota_also_after_restart() {
     open(&node, &ada).await.expect("far below the share of a user");
     assert_eq!(node.status().groups[1].sessions, 3);
     node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn session_that_has_expired_counts_against_no_quota() {
+    let place = Place::new();
+    let (node, ada, _) = two_users(&place).await;
+    limit_sessions(&node, "ada", 1).await;
+    for _ in 0..2 {
+        open(&node, &ada).await.expect("the first, or the one before has expired");
+        assert_eq!(reason(open(&node, &ada).await), Reason::Quota);
+        pass(&node, SESSION_TTL_MS);
+        // An update makes the master look at the time, and sweep.
+        update(&node, set("k", "v")).await.expect("a set");
+        wait("the sweep", || (node.status().groups[1].sessions == 0).then_some(())).await;
+    }
+    open(&node, &ada).await.expect("its place is free");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn session_that_is_used_through_another_node_is_judged_by_its_user() {
+    let cluster = Cluster::new(3).await;
+    let nodes: Vec<_> = (0..3).map(|nth| cluster.node(nth)).collect();
+    let first = nodes[cluster.master(0).await];
+    let ada = turn_on(first).await;
+    let bob = add_bob(first).await;
+    limit_sessions(first, "ada", 1).await;
+    let version = first.access_version();
+    let is_known = |node: &&Node| node.access_version() >= version;
+    wait("the users everywhere", || nodes.iter().all(is_known).then_some(())).await;
+    let master = cluster.master(1).await;
+    let (there, other) = (nodes[master], nodes[(master + 1) % 3]);
+    let session = open(other, &ada).await.expect("opened");
+    let sum = add(other, &ada, session, 1).await.expect("added");
+    for (number, node) in [(1, other), (2, other), (1, there), (2, there)] {
+        assert_eq!(reason(add(node, &bob, session, number).await), Reason::SessionExpired);
+    }
+    assert_eq!(close(other, &bob, session).await.map(|reply| reply.body), Ok(Body::Done));
+    for node in [other, there] {
+        assert_eq!(add(node, &ada, session, 1).await.as_ref(), Ok(&sum), "it is ada's, and open");
+        assert_eq!(reason(open(node, &ada).await), Reason::Quota, "it counts as ada's");
+    }
+    assert!(other.router.metrics.forwarded_out.load(Ordering::Relaxed) > 0);
 }

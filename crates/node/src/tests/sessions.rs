@@ -148,7 +148,7 @@ async fn answer_about_an_unknown_session_is_confirmed_by_an_entry_if_no_lease_al
 }
 
 /// Lets this much group time pass.
-fn pass(node: &Node, ms: u64) {
+pub(super) fn pass(node: &Node, ms: u64) {
     let group = node.router.locator.groups.find(base::GroupId(1)).expect("it is there");
     let mut state = group.state();
     let now = state.queue.clock.now();

@@ -1,7 +1,9 @@
 //! Properties of a bucket that a move keeps, and the cancellation of a move.
 
 use super::{MovePoint, all_rows, at_gate, begin, close_gate, filled, name, open_gate, rests};
+use crate::tests::access::turn_on;
 use crate::tests::many::{Cluster, ask};
+use crate::tests::session_owners::{add_bob, limit_sessions};
 use crate::tests::test_cluster::wait;
 use crate::tests::{bytes, reason, set};
 use base::request::Expiry;
@@ -149,6 +151,36 @@ async fn session_moves_only_with_its_bucket_and_remains_bound() {
     directory(&cluster, &bucket, DirectoryCall::ClearBucket).await.expect("cleared");
     let cleared = attempt(&cluster, &bucket, goes, 2).await.expect("it is still the bucket's");
     assert_eq!(cleared, Body::Updated(Outcome::Number(1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn moved_session_of_a_user_stays_its_own_and_counts_at_the_target() {
+    let (cluster, bucket) = filled(1).await;
+    let node = cluster.node(0);
+    let ada = turn_on(node).await;
+    let bob = add_bob(node).await;
+    limit_sessions(node, "ada", 1).await;
+    let ask = async |user, call, retry| {
+        let request = Request { bucket: bucket.clone(), call, retry };
+        node.handle(user, request).await.map(|reply| reply.body)
+    };
+    let open = async |user| ask(user, Call::Session(SessionCall::Open), None).await;
+    let Ok(Body::Session(session)) = open(&ada).await else { panic!("a session") };
+    let add = async |user, number| {
+        let call = Call::Update(Update::Add { key: bytes("sum"), delta: 1 });
+        ask(user, call, Some(RetryId { session, number })).await
+    };
+    let first = add(&ada, 1).await.expect("added");
+    begin(&cluster, &bucket, 2).await;
+    rests(&cluster, &bucket, 2).await;
+    for number in [1, 2] {
+        assert_eq!(reason(add(&bob, number).await), Reason::SessionExpired, "it is ada's");
+    }
+    assert_eq!(add(&ada, 1).await, Ok(first), "it was applied once");
+    assert_eq!(reason(open(&ada).await), Reason::Quota, "it came along");
+    open(&bob).await.expect("the quota is ada's");
+    ask(&ada, Call::Session(SessionCall::Close(session)), None).await.expect("closed");
+    open(&ada).await.expect("its place is free");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
