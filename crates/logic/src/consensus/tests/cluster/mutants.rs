@@ -37,9 +37,9 @@ const FIRST_SEEDS: [(Rule, u64); 3] =
 
 /// Rules whose absence shows only in rare interleavings.
 ///
-/// Two others are checked elsewhere: `StagedIsReported` by the story `adopts_more_than_one_flight.txt`,
-/// since few histories have a log long enough to adopt in several flights, and `KeptByAll` by the
-/// model checker, since 30,000 histories do not reach a witness that drops too much.
+/// Two others are checked elsewhere: `StagedIsReported` by `adopts_more_than_one_flight.txt`, a
+/// story, since few histories have a log long enough to adopt in several flights, and `KeptByAll`
+/// by the model checker, since 30,000 histories do not reach a witness that drops too much.
 const SUBTLE: [Rule; 7] = [
     Rule::ReadConfirmedAfterArrival,
     Rule::AnswersToCurrentAttempt,
