@@ -1,12 +1,13 @@
 //! Buckets and their types.
 
+use super::many::update_rows;
 use super::{Place, bytes, reason, set};
 use crate::Node;
 use crate::startup::found_cluster;
 use base::request::{Expiry, OnMissing};
 use base::{
-    Body, BucketId, BucketName, BucketPlace, Call, ClusterCall, DirectoryCall, GroupId, Properties,
-    Read, ReadLevel, Reason, Reply, Request, Result, Update,
+    Body, BucketName, BucketPlace, Call, ClusterCall, DirectoryCall, GroupId, Properties, Read,
+    ReadLevel, Reason, Reply, Request, Result, Update,
 };
 use bytes::Bytes;
 use metadata::rows::{CLUSTER, bucket_key};
@@ -73,12 +74,8 @@ async fn founding_that_was_interrupted_goes_on_at_the_next_start() {
     let place = Place::new();
     let mut node = place.start().await;
     for key in [Bytes::from_static(CLUSTER), bucket_key(&BucketName::default())] {
-        let rows = Bucket::new(BucketId(0), GroupId(0), Properties::default());
         let delete = Update::Delete { key, missing: OnMissing::Fail };
-        let group = &node.router.directory.group;
-        let (ticket, _, outcome) = group.submit(&rows, &delete, None).expect("it is master");
-        outcome.expect("the row is there");
-        group.wait_applied(ticket.expect("an update is a value")).await.expect("applied");
+        update_rows(&node.router.directory.group, &delete).await;
     }
     assert_eq!(reason(count(&node, "default").await), Reason::NoSuchBucket);
     node.stop().await.expect("it stops");
