@@ -17,6 +17,7 @@ use runtime::{TaskScope, Watch};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tls::PeerMode;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -67,8 +68,11 @@ impl TcpNetwork {
             let stop = scope.cancellation_token().clone();
             let rotating = rotation::run(table.clone(), tls.watch_generation(), stop);
             scope.spawn("rotation", CONNECTION_WATCH, rotating);
-            let stop = scope.cancellation_token().clone();
-            scope.spawn("migration", CONNECTION_WATCH, migration::run(table.clone(), stop));
+            // Where encryption is required no connection is plain.
+            if tls.peer_mode() == PeerMode::Accept {
+                let stop = scope.cancellation_token().clone();
+                scope.spawn("migration", CONNECTION_WATCH, migration::run(table.clone(), stop));
+            }
         }
         TcpNetwork { table, tasks: Mutex::default(), scope, runtime: Handle::current() }
     }
@@ -179,8 +183,7 @@ impl Network for TcpNetwork {
     fn set_credential(&self, credential: Credential) {
         // Set before any peer re-checks its connection, which must find it.
         self.table.endpoint.set_credential(credential);
-        let peers = self.table.peers.read().expect("no one panics while holding it");
-        peers.values().for_each(|peer| peer.recheck());
+        self.table.peers().iter().for_each(|peer| peer.recheck());
     }
 
     fn require_version(&self, lowest: u16) {
@@ -189,8 +192,7 @@ impl Network for TcpNetwork {
         }
         // Set before any peer re-checks its connection, which must find it.
         self.table.endpoint.set_version_min(lowest);
-        let peers = self.table.peers.read().expect("no one panics while holding it");
-        peers.values().for_each(|peer| peer.recheck());
+        self.table.peers().iter().for_each(|peer| peer.recheck());
     }
 
     fn credential(&self) -> Option<Credential> {
@@ -198,8 +200,7 @@ impl Network for TcpNetwork {
     }
 
     fn status(&self) -> Vec<PeerStatus> {
-        let peers = self.table.peers.read().expect("no one panics while holding it");
-        peers.values().map(|peer| peer.status()).collect()
+        self.table.peers().iter().map(|peer| peer.status()).collect()
     }
 
     fn stop(&self) -> Boxed<'_, ()> {
