@@ -111,13 +111,12 @@ impl Replica {
             }
             let to = follower.node;
             match follower.phase {
-                ProgressPhase::PromiseRequested if self.ballots.is_saved() => {
-                    self.request_promise(to, effects);
-                }
-                ProgressPhase::PromiseRequested => {}
-                ProgressPhase::Behind => {
-                    follower.last_activity = now;
-                    self.send(to, Body::Behind, effects);
+                // A member that was behind may have received the missing entries elsewhere: only its
+                // log tells whether it still needs a snapshot.
+                ProgressPhase::PromiseRequested | ProgressPhase::Behind => {
+                    if self.ballots.is_saved() {
+                        self.request_promise(to, effects);
+                    }
                 }
                 ProgressPhase::Streaming if follower.saved >= Some(self.log.last) => {}
                 ProgressPhase::Streaming => {

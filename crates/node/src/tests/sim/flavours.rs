@@ -203,6 +203,9 @@ fn reads_under_leases_can_be_stale_after_a_clock_freeze() {
 #[test]
 fn members_removed_while_away_serve_every_group_in_the_end() {
     TAKEN_OUT.run();
+    // The new master repeated to its only follower that it was behind, after the follower had
+    // received the missing entry from another member: it never led.
+    taken_out(4_150);
 }
 
 #[test]
