@@ -111,8 +111,8 @@ impl Replica {
             }
             let to = follower.node;
             match follower.phase {
-                // A member that was behind may have received the missing entries elsewhere: only its
-                // log tells whether it still needs a snapshot.
+                // A member that was behind may have received the missing entries elsewhere: only
+                // its log tells whether it still needs a snapshot.
                 ProgressPhase::PromiseRequested | ProgressPhase::Behind => {
                     if self.ballots.is_saved() {
                         self.request_promise(to, effects);

@@ -68,8 +68,8 @@ impl Replica {
         self.report_log(effects);
     }
 
-    /// Reports the log to the master, which sends what follows. Also if the fetched snapshot was not
-    /// newer: an earlier report was lost, and the master still knows of an older log only.
+    /// Reports the log to the master, which sends what follows. Also if the fetched snapshot was
+    /// not newer: an earlier report was lost, and the master still knows of an older log only.
     pub(super) fn report_log(&self, effects: &mut Vec<Effect>) {
         let of_other = self.ballots.is_saved() && self.ballots.promised.node != self.host.node;
         if self.role.is_waiting() || !of_other {
