@@ -177,6 +177,11 @@ impl CoveragePlan {
         self.epoch
     }
 
+    /// Returns the number of partitions of that ring.
+    pub fn partitions(&self) -> u32 {
+        self.answers.len() as u32
+    }
+
     /// Returns the nodes to ask, each with its partitions.
     pub fn shares(&self) -> &CoverageShares {
         &self.shares
