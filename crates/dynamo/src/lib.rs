@@ -22,6 +22,8 @@ pub mod anti_entropy;
 pub mod batch;
 mod change;
 mod contexts;
+mod coverage_plans;
+mod coverage_read;
 mod data_type;
 pub mod failure_detector;
 #[cfg(feature = "fuzzing")]
@@ -39,6 +41,7 @@ mod key_request;
 mod key_write;
 pub mod layout;
 pub mod list;
+mod list_scan;
 mod members;
 mod message;
 pub mod migrate_v1;

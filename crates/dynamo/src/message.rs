@@ -85,7 +85,7 @@ pub(super) enum VnodeQuestion {
     Keys { spans: Vec<SlotSpan>, bucket: BucketName, after: Option<Key>, rows_max: usize },
     /// Reads a page of the type's buckets in these partitions, by full name. The answer is as for
     /// `Keys`.
-    Buckets { spans: Vec<SlotSpan>, kind: String, after: Option<String>, rows_max: usize },
+    Buckets { spans: Vec<SlotSpan>, kind: String, after: Option<Bytes>, rows_max: usize },
     /// Asks whether any vnode of the receiver holds a row. The answer is yes or no.
     HasRows(WriteAdmission),
     /// Step of a comparison of two hash trees. The answer is one of `logic::sync`.
@@ -171,7 +171,7 @@ impl VnodeQuestion {
                 out.put_u8(4);
                 put_spans(spans, out);
                 out.put_string(kind.as_bytes());
-                put_after(after.as_ref().map(String::as_bytes), *rows_max, out);
+                put_after(after.as_deref(), *rows_max, out);
             }
             VnodeQuestion::HasRows(WriteAdmission::Open) => out.put_u8(5),
             VnodeQuestion::HasRows(WriteAdmission::Fenced) => out.put_u8(6),
@@ -236,8 +236,6 @@ impl VnodeQuestion {
                 let spans = take_spans(&mut from)?;
                 let kind = take_text(NAME_BYTES_MAX, &mut from)?.to_string();
                 let (after, rows_max) = take_after(bytes, &mut from)?;
-                let text = |after: Bytes| String::from_utf8(after.into());
-                let after = after.map(text).transpose().map_err(|_| Malformed("bucket"))?;
                 VnodeQuestion::Buckets { spans, kind, after, rows_max }
             }
             5 => VnodeQuestion::HasRows(WriteAdmission::Open),

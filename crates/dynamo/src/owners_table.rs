@@ -8,9 +8,12 @@
 //! bytes for each partition and number of copies.
 //! Never: asks which nodes are reachable.
 
+use super::coverage_plans::{CoverageNeeds, CoveragePlans};
 use base::{NodeId, Partition};
+use logic::coverage::CoveragePlan;
 use logic::ring::{REPLICAS_MAX, Ring};
 use runtime::mutants::Mutant;
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 /// Owners of a partition with one number of copies.
@@ -65,13 +68,15 @@ pub struct OwnersTable {
     change_epochs: Vec<u64>,
     /// By number of copies, then by partition.
     lists: [OnceLock<PartitionLists>; REPLICAS_MAX + 1],
+    coverage_plans: CoveragePlans,
 }
 
 impl OwnersTable {
     /// Creates the table of a ring. `change_epochs`: see [`OwnersTable::change_epochs`].
     pub fn new(ring: Ring, change_epochs: Vec<u64>) -> OwnersTable {
         let lists = std::array::from_fn(|_| OnceLock::new());
-        OwnersTable { ring: Arc::new(ring), change_epochs, lists }
+        let (ring, coverage_plans) = (Arc::new(ring), CoveragePlans::default());
+        OwnersTable { ring, change_epochs, lists, coverage_plans }
     }
 
     /// Returns the ring.
@@ -82,6 +87,16 @@ impl OwnersTable {
     /// Returns the epoch of the last known change of owners or receivers, by partition.
     pub fn change_epochs(&self) -> &[u64] {
         &self.change_epochs
+    }
+
+    /// Returns the plan of this node for reads of all partitions, without the nodes that are down.
+    pub(super) fn coverage_plan(
+        &self,
+        needs: CoverageNeeds,
+        local: NodeId,
+        down: BTreeSet<NodeId>,
+    ) -> Arc<CoveragePlan> {
+        self.coverage_plans.plan(needs, &self.ring, local, down)
     }
 
     /// Returns the owners of a partition for buckets with `n` copies.
@@ -102,7 +117,6 @@ mod tests {
     use super::*;
     use logic::ring::{Rack, RingChangeRequest, plan};
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
 
     /// Random change of a ring, or a part of the change in progress.
     #[derive(Clone, Debug)]

@@ -146,14 +146,14 @@ impl Available {
             }
             VnodeQuestion::Keys { spans, bucket, after, rows_max } => {
                 self.check_list_epoch(epoch, &spans, self.copies_of(&bucket)?)?;
-                let names = ListedNames::Keys { bucket, after };
-                let (keys, more) = self.local_names(spans, names, rows_max).await?;
+                let names = ListedNames::Keys(bucket);
+                let (keys, more) = self.local_names(spans, names, after, rows_max).await?;
                 Ok(reply::success(|out| reply::put_names(&keys, more, out)))
             }
             VnodeQuestion::Buckets { spans, kind, after, rows_max } => {
                 self.check_list_epoch(epoch, &spans, self.fewest_copies())?;
-                let names = ListedNames::Buckets { kind, after };
-                let (names, more) = self.local_names(spans, names, rows_max).await?;
+                let names = ListedNames::Buckets(kind);
+                let (names, more) = self.local_names(spans, names, after, rows_max).await?;
                 Ok(reply::success(|out| reply::put_names(&names, more, out)))
             }
             VnodeQuestion::Compare { tree_id, question } => {

@@ -206,6 +206,13 @@ impl Available {
         if spans.iter().any(is_lost) { Err(partition_moved()) } else { Ok(()) }
     }
 
+    /// Refuses a read of partitions at several replicas by a ring older than the last change of
+    /// their owners; see [`Available::check_read_epoch`].
+    pub fn check_spans_epoch(&self, epoch: u64, spans: &[SlotSpan]) -> Result<()> {
+        let is_stale = |span: &SlotSpan| epoch < self.schema.change_epoch_in(span.slots());
+        if spans.iter().any(is_stale) { Err(partition_moved()) } else { Ok(()) }
+    }
+
     /// Refuses a comparison or transfer if the sender's ring is newer: this node would still store
     /// and return rows by the older one. Also refuses if the two rings differ in their number of
     /// partitions.

@@ -116,7 +116,7 @@ impl Drop for TestNode {
 }
 
 /// Returns a ring of nodes 1 to `nodes`, each partition with three owners.
-pub(super) fn ring_of(nodes: u64) -> Ring {
+pub(crate) fn ring_of(nodes: u64) -> Ring {
     let mut ring = Ring::initial(HERE, Rack::default(), 8, 3);
     let join = |node| RingChangeRequest::Join { node: NodeId(node), rack: Rack::default() };
     let changes: Vec<_> = (2..=nodes).map(join).collect();

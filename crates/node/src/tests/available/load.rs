@@ -55,6 +55,12 @@ impl Load {
         load
     }
 
+    /// Returns the keys that have a value.
+    pub(super) fn living_keys(&self) -> BTreeSet<Key> {
+        let living = self.newest.iter().filter(|(_, value)| value.is_some());
+        living.map(|(key, _)| bytes(key)).collect()
+    }
+
     /// Writes until `done`, while not all nodes run. Readers and writers that use fallbacks need
     /// not meet at once, so nothing is read here: each client keeps the context of its own writes.
     pub(super) async fn write_until(&mut self, cluster: &Cluster, mut done: impl FnMut() -> bool) {
