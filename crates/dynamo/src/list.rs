@@ -2,8 +2,8 @@
 //!
 //! A list shows the rows of the replicas that were read: a key that a replica missed while it was
 //! down is listed once it has been repaired. A key that every owner has is listed exactly once,
-//! also while nodes are lost and the ring changes. Values expire by the clock of the node that reads
-//! them.
+//! also while nodes are lost and the ring changes. Values expire by the clock of the node that
+//! reads them.
 
 use super::coverage_plans::CoverageNeeds;
 use super::coverage_read::{CoverageQuery, CoverageRead, PageRequest, QueryPage};

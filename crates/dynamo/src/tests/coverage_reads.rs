@@ -108,6 +108,7 @@ fn read_without_enough_replicas_names_the_partitions() {
         assert_eq!(error.text(), expected);
         // One replica each is reached, and fallbacks answer in place of the others.
         assert_eq!(cluster.read(ONE, 9).await.expect("one owner each").len(), 10);
+        cluster.asks_fallbacks = true;
         assert_eq!(cluster.read(TWO, 9).await.expect("with fallbacks").len(), 10);
     });
 }

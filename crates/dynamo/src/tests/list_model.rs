@@ -12,6 +12,7 @@ use crate::slots::{Slot, SlotSpan};
 use base::{Error, Key, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
 use logic::ring::{Rack, Ring, RingChangeRequest, plan};
+use runtime::mutants::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use store::RowChange;
@@ -36,8 +37,13 @@ pub(super) struct ModelCluster {
     pub(super) keys: BTreeSet<Key>,
     /// Owners that lack a key.
     pub(super) missed: BTreeMap<Key, NodeId>,
-    ring: Ring,
+    /// Rings by their epochs; the last one is in force.
+    rings: BTreeMap<u64, Ring>,
     lost: BTreeSet<NodeId>,
+    /// Lost nodes that were asked: a read does not ask them again.
+    noticed: BTreeSet<NodeId>,
+    /// True if fallbacks may be asked, too.
+    pub(super) asks_fallbacks: bool,
     /// Events to come, each after so many questions and rows.
     pub(super) events: Vec<(usize, ReadEvent)>,
     pub(super) steps: usize,
@@ -63,8 +69,10 @@ impl ModelCluster {
             node,
             keys,
             missed: BTreeMap::new(),
-            ring,
+            rings: BTreeMap::from([(ring.epoch(), ring)]),
             lost: BTreeSet::new(),
+            noticed: BTreeSet::new(),
+            asks_fallbacks: false,
             events: Vec::new(),
             steps: 0,
         };
@@ -72,10 +80,16 @@ impl ModelCluster {
         cluster
     }
 
+    /// Returns the ring in force at the other nodes.
+    fn ring(&self) -> &Ring {
+        self.rings.values().next_back().expect("there is a first")
+    }
+
     /// Returns true if a node has a key.
     fn has(&self, node: NodeId, key: &Key) -> bool {
-        let partition = Slot::for_key(&bucket(), key).partition(&self.ring);
-        self.ring.owners(partition, 3).contains(&node) && self.missed.get(key) != Some(&node)
+        let ring = self.ring();
+        let partition = Slot::for_key(&bucket(), key).partition(ring);
+        ring.owners(partition, 3).contains(&node) && self.missed.get(key) != Some(&node)
     }
 
     /// Stores the keys that the node under test keeps. `removes`: and removes the others.
@@ -107,16 +121,17 @@ impl ModelCluster {
     }
 
     fn change_ring(&mut self, change: (u8, u64), is_known: bool) {
-        let planned = plan(&self.ring, &[request(change)], 3, &BTreeSet::new());
-        let Some(mut ring) = planned.ok().and_then(|it| self.ring.commit(&it).ok()) else { return };
+        let planned = plan(self.ring(), &[request(change)], 3, &BTreeSet::new());
+        let planned = planned.ok().and_then(|it| self.ring().commit(&it).ok());
+        let Some(mut ring) = planned else { return };
         ring = ring.mark_idle_arrived(&[3]);
         for partition in (0..ring.partitions()).map(Partition) {
             ring = ring.arrive(partition, &[]).unwrap_or(ring);
         }
-        self.ring = ring;
         if is_known {
-            self.node.available.schema.set_ring(Some(self.ring.clone()));
+            self.node.available.schema.set_ring(Some(ring.clone()));
         }
+        self.rings.insert(ring.epoch(), ring);
         self.store_local(is_known);
     }
 
@@ -126,11 +141,13 @@ impl ModelCluster {
             self.steps += 1;
             self.apply_events(false);
             if self.lost.contains(&sent.to) {
+                let is_read = matches!(sent.question, VnodeQuestion::Keys { .. });
+                assert!(!is_read || self.noticed.insert(sent.to), "{} is lost", sent.to);
                 self.node.answer_error(&sent, &Error::new(Reason::NoQuorum, "it has ended"));
                 continue;
             }
             match &sent.question {
-                VnodeQuestion::Ring => self.node.answer(&sent, &self.ring.encode()),
+                VnodeQuestion::Ring => self.node.answer(&sent, &self.ring().encode()),
                 VnodeQuestion::Keys { spans, after, rows_max, .. } => {
                     self.answer_keys(&sent, spans, after.as_ref(), *rows_max);
                 }
@@ -146,9 +163,14 @@ impl ModelCluster {
         after: Option<&Key>,
         rows_max: usize,
     ) {
-        let owns = |partition| self.ring.owners(partition, 3).contains(&sent.to);
-        let keeps = |span: &SlotSpan| span.in_ring(&self.ring).all(owns);
-        if sent.epoch < self.ring.epoch() && !spans.iter().all(keeps) {
+        let keeps = |ring: &Ring, span: &SlotSpan| {
+            span.in_ring(ring).all(|partition| ring.owners(partition, 3).contains(&sent.to))
+        };
+        let kept_all = |ring: &Ring| spans.iter().all(|span| keeps(ring, span));
+        let is_by_that_ring = self.rings.get(&sent.epoch).is_some_and(kept_all);
+        let is_mutant = Mutant::SendNewestRingEpoch.is_active();
+        assert!(is_by_that_ring || self.asks_fallbacks || is_mutant, "only owners are asked");
+        if sent.epoch < self.ring().epoch() && !kept_all(self.ring()) {
             self.node.answer_error(sent, &Error::new(Reason::Changed, "it has moved"));
             return;
         }
