@@ -55,6 +55,7 @@ pub fn read(read: &Read, properties: &Properties) -> Result<()> {
             Ok(())
         }
         Read::KeyCount => Ok(()),
+        Read::Index(query) => query.check(),
     }
 }
 

@@ -64,6 +64,8 @@ pub enum Reason {
     NoSuchBucket,
     /// No such bucket type.
     NoSuchType,
+    /// No such index in the bucket, or it is being dropped.
+    NoSuchIndex,
     /// Known, but not supported by this node, bucket or front-end.
     NotSupported,
     /// The session has expired or was never opened in this bucket; nothing was applied by this
@@ -83,7 +85,7 @@ pub enum Reason {
     NotFound,
     /// An assertion did not hold; the detail is the key, or describes the row found.
     AssertionFailed,
-    /// The bucket or type exists already.
+    /// The bucket, type or index exists already.
     AlreadyExists,
     /// A row or a set of properties changed meanwhile.
     Changed,
@@ -91,6 +93,8 @@ pub enum Reason {
     Siblings,
     /// A key of an available bucket would get more siblings than its bucket allows.
     TooManySiblings,
+    /// The index could not be built; the detail says why.
+    IndexFailed,
     // Unavailable
     /// Too many requests are waiting; nothing was queued.
     Overloaded,
@@ -123,6 +127,8 @@ pub enum Reason {
     InUse,
     /// A quota of the user is used up on this node, or of sessions in a group; the detail names it.
     Quota,
+    /// The index is being built; the detail begins with a [`crate::index::BuildProgress`].
+    IndexBuilding,
     // Unknown
     /// Mastership was lost between proposing and deciding.
     NoLongerMaster,
@@ -145,15 +151,14 @@ impl Reason {
     pub fn kind(self) -> Kind {
         use Reason::*;
         match self {
-            Malformed | TooLarge | NotANumber | NoSuchBucket | NoSuchType | NotSupported
-            | SessionExpired | RequestExpired | RetryMismatch => Kind::Invalid,
+            Malformed | TooLarge | NotANumber | NoSuchBucket | NoSuchType | NoSuchIndex
+            | NotSupported | SessionExpired | RequestExpired | RetryMismatch => Kind::Invalid,
             Forbidden | Unauthenticated => Kind::Denied,
-            NotFound | AssertionFailed | AlreadyExists | Changed | Siblings | TooManySiblings => {
-                Kind::Conflict
-            }
+            NotFound | AssertionFailed | AlreadyExists | Changed | Siblings | TooManySiblings
+            | IndexFailed => Kind::Conflict,
             Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | StaleReplica | Starting
             | ShuttingDown | NotBootstrapped | Moved | MetadataChanged | ReadQuorumUnmet
-            | StartFailed | InUse | Quota => Kind::Unavailable,
+            | StartFailed | InUse | Quota | IndexBuilding => Kind::Unavailable,
             NoLongerMaster | DeadlinePassed | WriteQuorumUnmet | InDoubt => Kind::Unknown,
             Corrupt | StoreFailed => Kind::Corrupt,
         }
@@ -202,11 +207,14 @@ impl Reason {
             MetadataChanged => "metadata_changed",
             Starting => "starting",
             Quota => "quota",
+            NoSuchIndex => "no_such_index",
+            IndexBuilding => "index_building",
+            IndexFailed => "index_failed",
         }
     }
 
     /// Every reason, for front-ends' exhaustive tests and for the docs; new ones are appended.
-    pub const ALL: [Reason; 38] = {
+    pub const ALL: [Reason; 41] = {
         use Reason::*;
         [
             Malformed,
@@ -247,6 +255,9 @@ impl Reason {
             Starting,
             Unauthenticated,
             Quota,
+            NoSuchIndex,
+            IndexBuilding,
+            IndexFailed,
         ]
     };
 }

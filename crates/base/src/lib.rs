@@ -17,11 +17,13 @@ pub mod check;
 pub mod cluster;
 pub mod codec;
 pub mod datatype;
+pub mod directory;
 pub mod dots;
 pub mod duration;
 pub mod error;
 pub mod ids;
 pub mod import_chunk;
+pub mod index;
 mod level;
 pub mod limits;
 pub mod mutants;
@@ -50,21 +52,23 @@ pub use bucket::BucketName;
 pub use cluster::{
     ClusterCall, ClusterDescription, MemberDescription, Membership, Part, Placement,
 };
+pub use directory::{BucketPlace, DirectoryCall, MoveStep};
 pub use error::{Error, Kind, Reason, Result};
 pub use ids::{
     Actor, Ballot, BucketDigest, BucketId, ClusterId, ConfigurationId, GroupId, IncarnationId,
     LogIndex, Millis, NodeId, Partition, RetryId, SessionId, UserDigest, Version,
 };
+pub use index::{IndexCall, IndexDescription, IndexQuery};
 pub use level::FeatureLevel;
 pub use near::nearest;
 pub use networks::{IpNetworks, address_or_network};
 pub use properties::{BucketAudit, Consistency, DataType, Properties, Replication, SyncPolicy};
 pub use quorum::{Quorum, Share, Shortfall};
 pub use range::{Bound, Range, RowContent};
-pub use reply::{Body, BucketDescription, Entry, MoveDestination, Outcome, Page, Reply, Row};
-pub use request::{
-    BucketPlace, Call, DirectoryCall, MoveStep, Read, ReadLevel, Request, SessionCall, Update,
+pub use reply::{
+    Body, BucketDescription, Entry, IndexPage, IndexRow, MoveDestination, Outcome, Page, Reply, Row,
 };
+pub use request::{Call, Read, ReadLevel, Request, SessionCall, Update};
 pub use ring::{
     RingCall, RingChange, RingDescription, RingLoad, RingMove, RingPlan, RingTransfer,
     RingTransfers,

@@ -104,6 +104,16 @@ pub const NAME_BYTES_MAX: usize = 63;
 /// Longest name of an available bucket within its type, as it is written: Riak's clients
 /// percent-encode theirs.
 pub const BUCKET_NAME_BYTES_MAX: usize = 255;
+/// Most declared indexes of a bucket.
+pub const INDEXES_PER_BUCKET_MAX: usize = 32;
+/// Longest name of an index or of a tag's field.
+pub const INDEX_NAME_BYTES_MAX: usize = 1_024;
+/// Longest regular expression of an index query.
+pub const INDEX_REGEX_BYTES_MAX: usize = 1_024;
+/// Longest continuation of an index query: room for the longest term and key.
+pub const INDEX_CONTINUATION_BYTES_MAX: usize = 70_000;
+/// Longest cause that is kept of an index that could not be built; a longer one is cut.
+pub const INDEX_CAUSE_BYTES_MAX: usize = 1_024;
 /// Most properties that are changed at once: more than there will ever be, fewer than would cost
 /// anything.
 pub const CHANGES_MAX: usize = 64;

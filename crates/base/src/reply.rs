@@ -3,6 +3,7 @@
 use crate::available::{BucketNames, Context, Keys, Owner, Siblings, TypeFound};
 use crate::bucket::BucketName;
 use crate::cluster::{ClusterDescription, Placement};
+use crate::index::IndexDescription;
 use crate::properties::Properties;
 use crate::ring::{RingDescription, RingPlan, RingTransfers};
 use crate::{ClusterSecret, Error, Key, LogIndex, SessionId, Value, Version};
@@ -83,6 +84,10 @@ pub enum Body {
     Typed(Box<TypeFound>),
     /// Owners of a key in the order of its preference list.
     Owners(Vec<Owner>),
+    /// Declared indexes of a bucket.
+    Indexes(Vec<IndexDescription>),
+    /// A page of an index.
+    IndexPage(Box<IndexPage>),
 }
 
 const _: () = assert!(size_of::<Body>() <= size_of::<Row>() + size_of::<u64>());
@@ -114,6 +119,37 @@ pub struct Page {
     pub entries: Vec<Entry>,
     /// True if more rows may follow: request `Range::after` the last key.
     pub more: bool,
+}
+
+/// A row of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexRow {
+    /// The key.
+    pub key: Key,
+    /// Text of the term. `None` if only keys were requested.
+    pub term: Option<Value>,
+    /// The record. `None` if it was not requested.
+    pub record: Option<IndexRecord>,
+}
+
+/// Record that an index row leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexRecord {
+    /// Row of a consistent bucket.
+    Row(Row),
+    /// Values of a key in an available bucket.
+    Siblings(Siblings),
+}
+
+/// A page of an index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexPage {
+    /// The rows, in the order that was requested.
+    pub rows: Vec<IndexRow>,
+    /// Continuation for the next page. `None`: the last page.
+    pub after: Option<Value>,
+    /// True if partitions did not answer, as the query allows.
+    pub is_partial: bool,
 }
 
 /// Outcome of an update; [`crate::Update`] names it for each update.

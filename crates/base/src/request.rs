@@ -6,10 +6,9 @@
 
 use crate::available::AvailableCall;
 use crate::bucket::BucketName;
-use crate::cluster::ClusterCall;
-use crate::properties::Changes;
-use crate::ring::RingCall;
-use crate::{BucketId, GroupId, Key, LogIndex, Range, RetryId, SessionId, Value, Version};
+pub use crate::directory::{BucketPlace, DirectoryCall, MoveStep};
+use crate::index::IndexQuery;
+use crate::{Key, LogIndex, Range, RetryId, SessionId, Value, Version};
 
 /// Request of a client.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +74,8 @@ pub enum Read {
     },
     /// Fails with `assertion_failed` unless the key exists: `Body::Done`.
     AssertExists(Key),
+    /// A page of an index, in a bucket of either consistency: `Body::IndexPage`.
+    Index(Box<IndexQuery>),
 }
 
 /// Effect of a `delete` of an absent key.
@@ -295,7 +296,7 @@ pub enum Update {
         /// The condition.
         when: ExpireWhen,
     },
-    /// Reads at this point of a sequence (not `KeyCount`). `Read`.
+    /// Reads at this point of a sequence (not `KeyCount`, not `Index`). `Read`.
     Read(Read),
     /// Changes nothing, but passes through the log. `Done`.
     Nop,
@@ -306,88 +307,6 @@ pub enum Update {
         /// Atomicity of the steps.
         mode: SequenceMode,
     },
-}
-
-/// Call to the directory.
-#[derive(Clone, Debug, PartialEq)]
-pub enum DirectoryCall {
-    /// Creates a bucket of its name's type. `Body::Done`.
-    CreateBucket(Changes),
-    /// Changes a bucket's properties. `Body::Done`.
-    AlterBucket(Changes),
-    /// Drops a bucket: a metadata operation; its space returns in the background. `Body::Done`.
-    DropBucket,
-    /// Empties a bucket of any size: a metadata operation, like a drop and a create at one instant.
-    /// `Body::Done`.
-    ClearBucket,
-    /// Describes the bucket: `Body::Buckets` with one element.
-    DescribeBucket,
-    /// Lists the buckets after this full name: `Body::Buckets`.
-    ListBuckets {
-        /// The last full name of the page before.
-        after: Option<BucketName>,
-        /// Most buckets in the answer.
-        rows_max: usize,
-    },
-    /// Creates a bucket type; the request's bucket names the type, its name part is ignored.
-    CreateType(Changes),
-    /// Changes a type's template; buckets made before keep their properties.
-    AlterType(Changes),
-    /// Drops a type that has no buckets.
-    DropType,
-    /// Lists the types: `Body::Types`.
-    ListTypes,
-    /// Call about members and placement; the request's bucket is ignored.
-    Cluster(ClusterCall),
-    /// Creates a bucket of its name's type in a chosen group. `Body::Done`.
-    PlaceBucket {
-        /// Properties that differ from its type's.
-        changes: Changes,
-        /// Group to create it in.
-        place: BucketPlace,
-    },
-    /// Begins to move a bucket to another group; its rows are copied first, then it switches.
-    /// Idempotent. `Body::Done`.
-    MoveBucket {
-        /// Target group.
-        group: GroupId,
-    },
-    /// Cancels a move: the bucket stays in its group. `Body::Done`.
-    CancelMove,
-    /// Carries out the next step of a move; nodes send it, not clients. `Body::Done`.
-    StepMove {
-        /// Number of the bucket in its current group; the call has no effect if it is another.
-        id: BucketId,
-        /// Number of the bucket in the target group; the call has no effect if it is another.
-        moving: BucketId,
-        /// Step to carry out.
-        step: MoveStep,
-    },
-    /// Call about the ring of available buckets; the request's bucket is ignored.
-    Ring(RingCall),
-    /// Removes the properties that an available bucket overrides, so that its type's apply.
-    /// `Body::Done`.
-    ResetBucket,
-    /// Change of users, roles, tokens or the switch of access; the request's bucket is ignored.
-    Access(crate::AccessCall),
-}
-
-/// Place of a new bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BucketPlace {
-    /// In this group.
-    Group(GroupId),
-    /// In the group with this number of voters that has the fewest buckets.
-    Replicas(u32),
-}
-
-/// A step of a move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MoveStep {
-    /// Copying starts over, under another bucket number.
-    Renew,
-    /// Copying is complete: the bucket switches to the target group.
-    Finish,
 }
 
 /// Call about client sessions.

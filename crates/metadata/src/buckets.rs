@@ -84,6 +84,10 @@ impl Directory {
             DirectoryCall::Cluster(call) => self.plan_members(call),
             DirectoryCall::Access(call) => self.plan_access(call),
             DirectoryCall::Ring(call) => self.plan_ring(call, &BTreeSet::new()),
+            DirectoryCall::Index(_) => {
+                let text = "this program keeps no indexes in the directory";
+                Err(Error::new(Reason::NotSupported, text))
+            }
         }
     }
 

@@ -76,6 +76,8 @@ pub(crate) fn read_answer_bytes_max(read: &Read) -> usize {
             // The page ends after the row that fills it.
             Extent::Page => range.bytes_max.unwrap_or(PAGE_BYTES_MAX).min(PAGE_BYTES_MAX),
         },
+        // As a page of a range.
+        Read::Index(_) => PAGE_BYTES_MAX,
         Read::Exists(_) | Read::KeyCount | Read::Assert { .. } | Read::AssertExists(_) => 0,
     }
 }

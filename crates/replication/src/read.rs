@@ -30,6 +30,7 @@ pub const BYTES_AT_ONCE: usize = 256 << 10;
 pub fn is_long(read: &Read) -> bool {
     match read {
         Read::Range(range) => range.rows_max.is_none_or(|rows| rows > ROWS_AT_ONCE),
+        Read::Index(query) => query.rows_max.is_none_or(|rows| rows > ROWS_AT_ONCE),
         Read::KeyCount => true,
         Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => {
             keys.len() > KEYS_AT_ONCE
@@ -125,6 +126,11 @@ impl<'a> RowReader<'a> {
                     true
                 })?;
                 Body::Count(count)
+            }
+            Read::Index(_) => {
+                let text = "this program keeps no indexes of consistent buckets: read a range of \
+                            keys instead";
+                return Err(Error::new(Reason::NotSupported, text));
             }
         };
         Ok(Reply::new(self.index.get(), body))

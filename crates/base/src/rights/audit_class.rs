@@ -67,6 +67,7 @@ impl Request {
 mod tests {
     use super::*;
     use crate::access::AccessCall;
+    use crate::index::IndexCall;
     use crate::properties::{AUDIT, COUNTED, Changes};
     use crate::{BucketName, FeatureLevel, Key, Read, ReadLevel, SessionCall, TokenDigest, Update};
 
@@ -84,6 +85,7 @@ mod tests {
         let describe = Box::new(ClusterCall::Describe);
         let with_token = ClusterCall::WithToken { digest: token, call: describe };
         let raise = ClusterCall::RaiseLevel { level: FeatureLevel::FIRST };
+        let drop_index = IndexCall::Drop { name: "by-name".into() };
         let key = Key::from_static(b"k");
         let get = Read::Get(key.clone());
         let (after, rows_max) = (None, 1);
@@ -94,6 +96,9 @@ mod tests {
             (directory(DirectoryCall::DescribeBucket), AuditClass::View),
             (directory(DirectoryCall::Cluster(ClusterCall::Describe)), AuditClass::View),
             (directory(DirectoryCall::DropBucket), AuditClass::Act),
+            (directory(DirectoryCall::Index(IndexCall::List)), AuditClass::View),
+            (directory(DirectoryCall::Index(drop_index)), AuditClass::Act),
+            (request(Call::Read(Read::Index(Box::default()), ReadLevel::Dirty)), AuditClass::Read),
             (directory(DirectoryCall::DropType), AuditClass::Act),
             (directory(DirectoryCall::Cluster(raise)), AuditClass::Act),
             (directory(DirectoryCall::Cluster(with_token)), AuditClass::Act),

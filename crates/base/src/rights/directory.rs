@@ -2,6 +2,7 @@
 
 use super::need::{KeySet, Need, NeedVisitor};
 use crate::access::{AccessCall, Verb};
+use crate::index::IndexCall;
 use crate::properties::{AUDIT, Changes};
 use crate::{BucketName, ClusterCall, DirectoryCall, Result, RingCall};
 
@@ -37,6 +38,20 @@ pub(super) fn needs(
         DirectoryCall::Cluster(call) => cluster_needs(call, visit),
         DirectoryCall::Ring(call) => ring_needs(call, visit),
         DirectoryCall::Access(call) => access_needs(call, visit),
+        DirectoryCall::Index(call) => index_needs(bucket, call, visit),
+    }
+}
+
+/// Passes the needs of a call about indexes to `visit`: they are changed like properties.
+fn index_needs(bucket: &BucketName, call: &IndexCall, visit: &mut NeedVisitor<'_>) -> Result<()> {
+    match call {
+        IndexCall::Create(_) | IndexCall::Drop { name: _ } => {
+            visit(Need::Keys(Verb::Own, bucket, KeySet::All))
+        }
+        IndexCall::Describe { name: _ } | IndexCall::List => {
+            visit(Need::Keys(Verb::Read, bucket, KeySet::Part))
+        }
+        IndexCall::Report(_) => visit(Need::Member),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::operate::Operate;
 use crate::access::AccessCall;
+use crate::index::IndexCall;
+use crate::limits::NAME_BYTES_MAX;
 use crate::properties::{Changes, PROPERTIES};
 use crate::{
     AvailableCall, Call, ClusterCall, DirectoryCall, Read, Request, RingCall, SessionCall, Update,
@@ -87,7 +89,7 @@ impl Operate {
 }
 
 impl DirectoryCall {
-    /// Returns the user, role, member, group, setting or properties that the call is about.
+    /// Returns the user, role, member, group, setting, properties or index that the call is about.
     pub fn audit_target(&self) -> Option<String> {
         match self {
             DirectoryCall::CreateBucket(changes)
@@ -102,6 +104,7 @@ impl DirectoryCall {
                 Some(format!("epoch {epoch}"))
             }
             DirectoryCall::Access(call) => access_target(call),
+            DirectoryCall::Index(call) => index_target(call),
             _ => None,
         }
     }
@@ -155,6 +158,18 @@ fn access_target(call: &AccessCall) -> Option<String> {
     })
 }
 
+/// Returns the name of an index, if it can be one: a client may have sent anything.
+fn index_target(call: &IndexCall) -> Option<String> {
+    let name = match call {
+        IndexCall::Create(spec) => &spec.name,
+        IndexCall::Drop { name } | IndexCall::Describe { name } => name,
+        IndexCall::List | IndexCall::Report(_) => return None,
+    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    let is_shown = name.len() <= NAME_BYTES_MAX && name.bytes().all(is_plain);
+    Some(format!("index {}", if is_shown { name } else { "..." }))
+}
+
 fn read_name(read: &Read) -> &'static str {
     match read {
         Read::Get(_) => "get",
@@ -164,6 +179,7 @@ fn read_name(read: &Read) -> &'static str {
         Read::KeyCount => "key_count",
         Read::Assert { .. } => "assert",
         Read::AssertExists(_) => "assert_exists",
+        Read::Index(_) => "query_index",
     }
 }
 
@@ -225,6 +241,17 @@ fn directory_name(call: &DirectoryCall) -> &'static str {
         DirectoryCall::Cluster(call) => cluster_name(call),
         DirectoryCall::Ring(call) => ring_name(call),
         DirectoryCall::Access(call) => access_name(call),
+        DirectoryCall::Index(call) => index_name(call),
+    }
+}
+
+fn index_name(call: &IndexCall) -> &'static str {
+    match call {
+        IndexCall::Create(_) => "create_index",
+        IndexCall::Drop { .. } => "drop_index",
+        IndexCall::Describe { .. } => "describe_index",
+        IndexCall::List => "list_indexes",
+        IndexCall::Report(_) => "report_index",
     }
 }
 
@@ -302,6 +329,7 @@ mod tests {
         let typed_by_mistake = change("hunter2", "hunter2");
         let altered = DirectoryCall::AlterBucket(vec![change("audit", "off"), typed_by_mistake]);
         let long = DirectoryCall::CreateType(vec![change("sync", &"x".repeat(40))]);
+        let drop_index = |name: &str| DirectoryCall::Index(IndexCall::Drop { name: name.into() });
         for (call, operation, scope, target) in [
             (DirectoryCall::ClearBucket, "clear_bucket", "logs/web", None),
             (DirectoryCall::DropType, "drop_type", "logs/*", None),
@@ -311,6 +339,10 @@ mod tests {
             (DirectoryCall::Access(role), "remove_role", "cluster", Some("web")),
             (DirectoryCall::Access(revoke), "revoke_api_token", "cluster", Some("ada/ci")),
             (DirectoryCall::Cluster(remove), "remove_member", "cluster", Some("n2")),
+            (drop_index("by-name"), "drop_index", "logs/web", Some("index by-name")),
+            (drop_index("hunter 2"), "drop_index", "logs/web", Some("index ...")),
+            (drop_index(&"x".repeat(64)), "drop_index", "logs/web", Some("index ...")),
+            (DirectoryCall::Index(IndexCall::List), "list_indexes", "logs/web", None),
         ] {
             assert_eq!(call.audit_target().as_deref(), target);
             let request = directory(call);

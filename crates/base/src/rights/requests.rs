@@ -50,6 +50,11 @@ pub(super) fn read_needs(
             }
         }
         Read::KeyCount => visit(Need::Keys(Verb::List, bucket, KeySet::All)),
+        // Which keys it lists depends on their values, and the rows that are found tell these.
+        Read::Index(_) => {
+            visit(Need::Keys(Verb::List, bucket, KeySet::All))?;
+            visit(Need::Keys(Verb::Read, bucket, KeySet::All))
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::{KeySet, Need, Operate, Rights};
 use crate::access::{AccessCall, Grant, Scope, Verb, Verbs};
 use crate::available::TypeChange;
 use crate::datatype::TypeOperation;
+use crate::index::{IndexCall, IndexReport, IndexSpec, ReportPlace, ReportedState};
 use crate::range::RowContent;
 use crate::request::{BucketPlace, ExpireWhen, Expiry, MoveStep, OnMissing, SequenceMode, When};
 use crate::{
@@ -116,6 +117,7 @@ fn ranges_counts_and_lists_need_list_for_the_whole_and_values_need_read() {
     assert_eq!(read(Read::Range(Range { want: RowContent::Keys, ..range })), ["list =a!c"]);
     assert_eq!(read(Read::Range(Range::default())), ["list ....", "read ...."]);
     assert_eq!(read(Read::KeyCount), ["list all"]);
+    assert_eq!(read(Read::Index(Box::default())), ["list all", "read all"]);
     assert_eq!(read(Read::Get(key("k"))), ["read k"]);
     assert_eq!(read(Read::MultiGet(vec![key("a"), key("b")])), ["read a", "read b"]);
     assert_eq!(read(Read::Exists(Vec::new())), ["read part"]);
@@ -160,6 +162,14 @@ fn directory_calls_need_own_place_secure_or_to_be_a_member() {
     let call = Box::new(ClusterCall::DropGroup { group: GroupId(2) });
     let with_token = cluster(ClusterCall::WithToken { digest, call });
     assert!(with_token.is_empty(), "the directory checks the token, and which calls it admits");
+    let index = |call| directory(DirectoryCall::Index(call));
+    let name = || "by-name".to_string();
+    assert_eq!(index(IndexCall::Create(IndexSpec::default())), ["own all"]);
+    assert_eq!(index(IndexCall::Drop { name: name() }), ["own all"]);
+    assert_eq!(index(IndexCall::Describe { name: name() }), ["read part"]);
+    assert_eq!(index(IndexCall::List), ["read part"]);
+    let (place, state) = (ReportPlace::Bucket(BucketId(1)), ReportedState::Removed);
+    assert_eq!(index(IndexCall::Report(IndexReport { number: 1, place, state })), ["member"]);
     let switch = DirectoryCall::Access(AccessCall::Switch { on: false });
     assert_eq!(directory(switch), ["secure cluster"]);
     assert_eq!(needs(Call::Session(SessionCall::Close(SessionId(1)))), ["write part"]);

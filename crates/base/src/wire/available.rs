@@ -145,7 +145,7 @@ fn take_store_options(from: &mut FieldReader<'_>) -> WireResult<StoreOptions> {
     })
 }
 
-fn put_quorum<W: FieldWriter>(quorum: Option<Quorum>, out: &mut W) {
+pub(super) fn put_quorum<W: FieldWriter>(quorum: Option<Quorum>, out: &mut W) {
     match quorum {
         None => out.u8(0),
         Some(Quorum::One) => out.u8(1),
@@ -155,7 +155,7 @@ fn put_quorum<W: FieldWriter>(quorum: Option<Quorum>, out: &mut W) {
     };
 }
 
-fn take_quorum(from: &mut FieldReader<'_>) -> WireResult<Option<Quorum>> {
+pub(super) fn take_quorum(from: &mut FieldReader<'_>) -> WireResult<Option<Quorum>> {
     Ok(match from.u8("quorum or none")? {
         0 => None,
         1 => Some(Quorum::One),

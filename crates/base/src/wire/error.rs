@@ -70,6 +70,9 @@ fn number(reason: Reason) -> u8 {
         Starting => 35,
         Unauthenticated => 36,
         Quota => 37,
+        NoSuchIndex => 38,
+        IndexBuilding => 39,
+        IndexFailed => 40,
     }
 }
 
@@ -114,6 +117,9 @@ fn reason(number: u8) -> Option<Reason> {
         35 => Starting,
         36 => Unauthenticated,
         37 => Quota,
+        38 => NoSuchIndex,
+        39 => IndexBuilding,
+        40 => IndexFailed,
         _ => return None,
     })
 }

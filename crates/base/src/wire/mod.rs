@@ -24,6 +24,7 @@ mod cluster;
 mod digest;
 mod error;
 mod fields;
+mod index;
 mod reply;
 mod request;
 mod ring;

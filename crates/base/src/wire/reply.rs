@@ -1,10 +1,13 @@
 //! Codec of replies: the index that the reply reflects, the kind of body, the body.
 
 use super::fields::{FieldReader, FieldWriter};
-use super::{WireResult, available, buckets, cluster, error, ring, types};
+use super::{WireResult, available, buckets, cluster, error, index, ring, types};
 use crate::codec::Malformed;
-use crate::limits::{KEYS_PER_READ_MAX, ROW_OVERHEAD_BYTES, WHOLE_RANGE_BYTES_MAX};
-use crate::reply::{Body, Entry, Outcome, Page, Reply, Row};
+use crate::limits::{
+    INDEX_CONTINUATION_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, PAGE_ROWS_MAX,
+    ROW_OVERHEAD_BYTES, WHOLE_RANGE_BYTES_MAX,
+};
+use crate::reply::{Body, Entry, IndexPage, IndexRecord, IndexRow, Outcome, Page, Reply, Row};
 use crate::{Error, FeatureLevel, LogIndex, SessionId, Version};
 
 /// Most rows of a range in one answer: those of an unpaged range, which may exceed a page's.
@@ -41,6 +44,8 @@ pub(super) fn take(from: &mut FieldReader<'_>) -> WireResult<Reply> {
             let (description, secret) = cluster::take_joined_with_level(from)?;
             Body::Joined(Box::new(description), secret)
         }
+        34 => Body::Indexes(index::take_descriptions(from)?),
+        35 => Body::IndexPage(Box::new(take_index_page(from)?)),
         number @ (7 | 12 | 13 | 25 | 30 | 32) => {
             Body::Buckets(buckets::take_buckets(number, from)?)
         }
@@ -98,6 +103,8 @@ fn put_body<W: FieldWriter>(body: &Body, out: &mut W) {
         Body::RingTransfers(transfers) => ring::put_transfers(transfers, out.u8(21)),
         Body::Typed(found) => types::put_found(found, out.u8(22)),
         Body::Owners(owners) => available::put_owners(owners, out.u8(23)),
+        Body::Indexes(all) => index::put_descriptions(all, out.u8(34)),
+        Body::IndexPage(page) => put_index_page(page, out.u8(35)),
     }
 }
 
@@ -135,6 +142,36 @@ fn take_row(from: &mut FieldReader<'_>) -> WireResult<Option<Row>> {
         let expires_in_ms = from.optional("expiry or none", |from| from.u64("expiry"))?;
         Ok(Row { value, version, expires_in_ms })
     })
+}
+
+fn put_index_page<W: FieldWriter>(page: &IndexPage, out: &mut W) {
+    out.list(&page.rows, |row, out| {
+        let out = out.bytes(&row.key).optional_bytes(row.term.as_ref());
+        match &row.record {
+            None => out.put_u8(0),
+            Some(IndexRecord::Row(row)) => put_row(Some(row), out.u8(1)),
+            Some(IndexRecord::Siblings(siblings)) => available::put_siblings(siblings, out.u8(2)),
+        }
+    });
+    out.optional_bytes(page.after.as_ref()).bool(page.is_partial);
+}
+
+fn take_index_page(from: &mut FieldReader<'_>) -> WireResult<IndexPage> {
+    let rows = from.list((PAGE_ROWS_MAX, 6), "number of rows", |from| {
+        let key = from.key()?;
+        let term = from.optional("term or none", |from| from.bytes(KEY_BYTES_MAX, "term"))?;
+        let record = match from.u8("record or none")? {
+            0 => None,
+            1 => Some(IndexRecord::Row(take_row(from)?.ok_or(Malformed("record or none"))?)),
+            2 => Some(IndexRecord::Siblings(available::take_siblings(from)?)),
+            _ => return Err(Malformed("record or none")),
+        };
+        Ok(IndexRow { key, term, record })
+    })?;
+    let after = from.optional("continuation or none", |from| {
+        from.bytes(INDEX_CONTINUATION_BYTES_MAX, "continuation")
+    })?;
+    Ok(IndexPage { rows, after, is_partial: from.bool("partial")? })
 }
 
 fn put_outcome<W: FieldWriter>(outcome: &Outcome, out: &mut W) {

@@ -3,7 +3,7 @@
 //! The retry id precedes the call, which is the long part.
 
 use super::fields::{FieldReader, FieldWriter};
-use super::{WireResult, access, available, cluster, ring, update};
+use super::{WireResult, access, available, cluster, index, ring, update};
 use crate::bucket::BucketName;
 use crate::codec::Malformed;
 use crate::limits::{
@@ -96,6 +96,10 @@ pub(super) fn put_read<W: FieldWriter>(read: &Read, out: &mut W) {
         Read::KeyCount => out.u8(5),
         Read::Assert { key, expected } => out.u8(6).bytes(key).optional_bytes(expected.as_ref()),
         Read::AssertExists(key) => out.u8(7).bytes(key),
+        Read::Index(query) => {
+            index::put_query(query, out.u8(8));
+            out
+        }
     };
 }
 
@@ -109,22 +113,15 @@ pub(super) fn take_read(from: &mut FieldReader<'_>) -> WireResult<Read> {
         5 => Read::KeyCount,
         6 => Read::Assert { key: from.key()?, expected: from.optional_value()? },
         7 => Read::AssertExists(from.key()?),
+        8 => Read::Index(Box::new(index::take_query(from)?)),
         _ => return Err(Malformed("kind of read")),
     })
 }
 
 fn put_range<W: FieldWriter>(range: &Range, out: &mut W) {
-    for bound in [&range.low, &range.high] {
-        match bound {
-            Bound::Open => out.u8(0),
-            Bound::Included(key) => out.u8(1).bytes(key),
-            Bound::Excluded(key) => out.u8(2).bytes(key),
-        };
-    }
-    out.u8(match range.direction {
-        Direction::Ascending => 0,
-        Direction::Descending => 1,
-    });
+    put_bound(&range.low, out);
+    put_bound(&range.high, out);
+    put_direction(range.direction, out);
     out.optional_u64(range.rows_max.map(|rows| rows as u64));
     out.optional_u64(range.bytes_max.map(|bytes| bytes as u64));
     out.u8(match range.want {
@@ -141,11 +138,7 @@ fn take_range(from: &mut FieldReader<'_>) -> WireResult<Range> {
     Ok(Range {
         low: take_bound(from)?,
         high: take_bound(from)?,
-        direction: match from.u8("direction")? {
-            0 => Direction::Ascending,
-            1 => Direction::Descending,
-            _ => return Err(Malformed("direction")),
-        },
+        direction: take_direction(from)?,
         rows_max: from.optional("rows or none", |from| from.usize("rows"))?,
         bytes_max: from.optional("bytes or none", |from| from.usize("bytes"))?,
         want: match from.u8("wanted part of a row")? {
@@ -161,7 +154,30 @@ fn take_range(from: &mut FieldReader<'_>) -> WireResult<Range> {
     })
 }
 
-fn take_bound(from: &mut FieldReader<'_>) -> WireResult<Bound> {
+pub(super) fn put_direction<W: FieldWriter>(direction: Direction, out: &mut W) {
+    out.u8(match direction {
+        Direction::Ascending => 0,
+        Direction::Descending => 1,
+    });
+}
+
+pub(super) fn take_direction(from: &mut FieldReader<'_>) -> WireResult<Direction> {
+    Ok(match from.u8("direction")? {
+        0 => Direction::Ascending,
+        1 => Direction::Descending,
+        _ => return Err(Malformed("direction")),
+    })
+}
+
+pub(super) fn put_bound<W: FieldWriter>(bound: &Bound, out: &mut W) {
+    match bound {
+        Bound::Open => out.u8(0),
+        Bound::Included(key) => out.u8(1).bytes(key),
+        Bound::Excluded(key) => out.u8(2).bytes(key),
+    };
+}
+
+pub(super) fn take_bound(from: &mut FieldReader<'_>) -> WireResult<Bound> {
     Ok(match from.u8("bound")? {
         0 => Bound::Open,
         1 => Bound::Included(from.key()?),
@@ -211,6 +227,7 @@ fn put_directory<W: FieldWriter>(call: &DirectoryCall, out: &mut W) {
             out.u8(16);
         }
         DirectoryCall::Access(call) => access::put_call(call, out.u8(17)),
+        DirectoryCall::Index(call) => index::put_call(call, out.u8(18)),
     }
 }
 
@@ -252,6 +269,7 @@ fn take_directory(from: &mut FieldReader<'_>) -> WireResult<DirectoryCall> {
         15 => DirectoryCall::Ring(ring::take_call(from)?),
         16 => DirectoryCall::ResetBucket,
         17 => DirectoryCall::Access(access::take_call(from)?),
+        18 => DirectoryCall::Index(index::take_call(from)?),
         _ => return Err(Malformed("kind of directory call")),
     })
 }

@@ -220,5 +220,9 @@ fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body
             Reason::NotSupported,
             "key_count scans the whole bucket and is not allowed in a sequence: request it alone",
         )),
+        Read::Index(_) => Err(Error::new(
+            Reason::NotSupported,
+            "a query of an index is not allowed in a sequence: request it alone",
+        )),
     }
 }

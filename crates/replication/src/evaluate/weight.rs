@@ -128,8 +128,8 @@ impl Weight {
                 _ => self.has_scan = true,
             },
             Read::Assert { .. } | Read::AssertExists(_) => self.lookups += 1,
-            // A key count inside a sequence is refused.
-            Read::KeyCount => {}
+            // Inside a sequence they are refused.
+            Read::KeyCount | Read::Index(_) => {}
         }
         let is_count =
             matches!(read, Read::Exists(_) | Read::Assert { .. } | Read::AssertExists(_));

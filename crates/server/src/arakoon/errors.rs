@@ -210,6 +210,9 @@ impl From<&Error> for ArakoonRefusal {
             | Reason::StartFailed
             | Reason::InUse
             | Reason::Quota
+            | Reason::NoSuchIndex
+            | Reason::IndexBuilding
+            | Reason::IndexFailed
             | Reason::ReadQuorumUnmet => ArakoonRefusal::unknown_failure(sentence()),
             Reason::Corrupt | Reason::StoreFailed => {
                 ArakoonRefusal::new(UNKNOWN_FAILURE, sentence(), AfterAnswer::Close)

@@ -7,7 +7,9 @@ use base::{Error, Reason};
 /// Returns the status of a reason.
 pub fn status(reason: Reason) -> StatusCode {
     match reason {
-        Reason::NotFound | Reason::NoSuchBucket | Reason::NoSuchType => StatusCode::NotFound,
+        Reason::NotFound | Reason::NoSuchBucket | Reason::NoSuchType | Reason::NoSuchIndex => {
+            StatusCode::NotFound
+        }
         Reason::TooLarge => StatusCode::TooLarge,
         Reason::Malformed
         | Reason::NotANumber
@@ -21,7 +23,8 @@ pub fn status(reason: Reason) -> StatusCode {
         | Reason::AlreadyExists
         | Reason::Changed
         | Reason::Siblings
-        | Reason::TooManySiblings => StatusCode::Conflict,
+        | Reason::TooManySiblings
+        | Reason::IndexFailed => StatusCode::Conflict,
         Reason::Overloaded
         | Reason::OutOfSpace
         | Reason::TooMany
@@ -35,6 +38,7 @@ pub fn status(reason: Reason) -> StatusCode {
         | Reason::MetadataChanged
         | Reason::StartFailed
         | Reason::InUse
+        | Reason::IndexBuilding
         | Reason::ReadQuorumUnmet => StatusCode::Unavailable,
         Reason::Quota => StatusCode::TooManyRequests,
         Reason::NoLongerMaster

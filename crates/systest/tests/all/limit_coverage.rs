@@ -32,6 +32,7 @@ const QUOTAS: Coverage = By(&["quota_of_zero_or_beyond_its_limits_is_refused"]);
 const UNDECIDED: &str = "update_beyond_undecided_count_limit_is_refused";
 const BYTES: &str = "update_beyond_undecided_bytes_limit_is_refused";
 const AUDIT_FILES: Coverage = By(&["log_is_bounded_in_files_and_bytes_and_loses_its_oldest_lines"]);
+const INDEX_QUERIES: Coverage = By(&["index_query_limits_are_exact"]);
 const CURSORS: Coverage = By(&["cursor_table_evicts_oldest_beyond_entry_and_byte_limits"]);
 
 /// Coverage of limits and settings by name. Limits between nodes are in `coverage_of`.
@@ -186,6 +187,14 @@ const LIMITS: &[(&str, Coverage)] = &[
     ("GROUPS_MAX", Not("bounds what nodes tell each other: no group can be made yet")),
     ("GROUP_MEMBERS_MAX", By(&["member_beyond_group_limit_is_refused"])),
     ("GROUP_VOTERS_MAX", By(&["group_parts_and_placement_change_and_last_voter_is_kept"])),
+    (
+        "INDEXES_PER_BUCKET_MAX",
+        By(&["bucket_has_at_most_32_indexes_and_numbers_are_never_used_again"]),
+    ),
+    ("INDEX_NAME_BYTES_MAX", INDEX_QUERIES),
+    ("INDEX_REGEX_BYTES_MAX", INDEX_QUERIES),
+    ("INDEX_CONTINUATION_BYTES_MAX", INDEX_QUERIES),
+    ("INDEX_CAUSE_BYTES_MAX", By(&["cause_of_a_failure_is_cut_at_a_character"])),
     ("BUCKET_NAME_BYTES_MAX", By(&["bucket_name_parse_rejects_invalid_and_flags_plain_names"])),
     ("REPLICAS_MAX", By(&["invalid_or_conflicting_replication_properties_are_rejected"])),
     ("SIBLINGS_MAX", Not("what `siblings_max` is where nobody says otherwise")),

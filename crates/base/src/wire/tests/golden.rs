@@ -7,7 +7,7 @@ use super::examples::{
     secret_calls, token_calls, updates,
 };
 use super::{
-    access, answer_bytes, available, counted, error_bytes, level, reply_bytes, request,
+    access, answer_bytes, available, counted, error_bytes, index, level, reply_bytes, request,
     request_bytes, ring, update_request,
 };
 use crate::wire::read_answer;
@@ -32,8 +32,8 @@ fn version_1_wire_bytes_match_golden_file() {
         assert_eq!(Reply::read(&bytes), Ok(reply.clone()));
         write_line(&mut text, "reply", &reply.body, &bytes);
     }
-    let (first, later_reasons) = Reason::ALL.split_at(25);
-    write_reasons(&mut text, first);
+    let mut reasons = Reason::ALL.into_iter();
+    write_reasons(&mut text, reasons.by_ref().take(25));
     let done = Ok(Reply::new(LogIndex(0xC3), crate::Body::Done));
     for answer in [done, Err(Error::new(Reason::Moved, "there"))] {
         let bytes = answer_bytes(&answer, usize::MAX).expect("sound");
@@ -48,14 +48,9 @@ fn version_1_wire_bytes_match_golden_file() {
     for (calls, bodies) in later_calls.into_iter().zip(later_bodies) {
         write_later(&mut text, calls, bodies);
     }
-    let (later_reasons, latest_reasons) = later_reasons.split_at(4);
-    let (latest_reasons, newest_reasons) = latest_reasons.split_at(1);
-    let (newest_reasons, split_reasons) = newest_reasons.split_at(1);
-    let (split_reasons, access_reasons) = split_reasons.split_at(5);
-    let (access_reasons, quota_reasons) = access_reasons.split_at(1);
-    write_reasons(&mut text, later_reasons);
+    write_reasons(&mut text, reasons.by_ref().take(4));
     write_later(&mut text, drop_group_calls(), Vec::new());
-    write_reasons(&mut text, latest_reasons);
+    write_reasons(&mut text, reasons.by_ref().take(1));
     write_later(&mut text, ring::calls(&data), ring::bodies(&data));
     write_later(&mut text, available::type_calls(&data), available::type_bodies(&data));
     write_later(&mut text, ring::later_calls(&data), Vec::new());
@@ -64,18 +59,19 @@ fn version_1_wire_bytes_match_golden_file() {
     write_later(&mut text, Vec::new(), available::once_bodies());
     write_later(&mut text, vec![expiry_call(&data)], Vec::new());
     write_later(&mut text, secret_calls(), secret_bodies(&data));
-    write_reasons(&mut text, newest_reasons);
-    write_reasons(&mut text, split_reasons);
+    write_reasons(&mut text, reasons.by_ref().take(6));
     write_later(&mut text, Vec::new(), counted::bodies(&data));
     write_later(&mut text, level::calls(&data), level::bodies(&data));
     write_later(&mut text, access::calls(&data), Vec::new());
-    write_reasons(&mut text, access_reasons);
+    write_reasons(&mut text, reasons.by_ref().take(1));
     access::write_principals(&mut text);
     write_later(&mut text, access::quota_calls(), Vec::new());
-    write_reasons(&mut text, quota_reasons);
+    write_reasons(&mut text, reasons.by_ref().take(1));
     write_later(&mut text, Vec::new(), counted::later_bodies(&data));
     let latest = [level::token_calls(&data), access::session_quota_calls()];
     write_later(&mut text, latest.concat(), Vec::new());
+    write_reasons(&mut text, reasons);
+    write_later(&mut text, index::calls(&data), index::bodies(&data));
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }
@@ -83,12 +79,12 @@ fn version_1_wire_bytes_match_golden_file() {
     assert_eq!(text, expected, "what was once said between nodes is never changed");
 }
 
-fn write_reasons(text: &mut String, reasons: &[Reason]) {
+fn write_reasons(text: &mut String, reasons: impl Iterator<Item = Reason>) {
     for reason in reasons {
-        let error = Error::key(*reason, &golden_data().keys[1]);
+        let error = Error::key(reason, &golden_data().keys[1]);
         let bytes = error_bytes(&error);
         assert_eq!(Error::read(&bytes), Ok(error));
-        write_line(text, "error", reason, &bytes);
+        write_line(text, "error", &reason, &bytes);
     }
 }
 

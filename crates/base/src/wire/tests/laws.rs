@@ -6,7 +6,8 @@ use super::examples::{
     place_bodies, place_calls, secret_bodies, secret_calls, token_calls,
 };
 use super::{
-    access, answer_bytes, available, counted, error_bytes, level, reply_bytes, request_bytes, ring,
+    access, answer_bytes, available, counted, error_bytes, index, level, reply_bytes,
+    request_bytes, ring,
 };
 use crate::wire::read_answer;
 use crate::{BucketName, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
@@ -59,6 +60,7 @@ fn requests() -> impl Strategy<Value = Request> {
             calls.extend(access::calls(&data));
             calls.extend(access::quota_calls());
             calls.extend(access::session_quota_calls());
+            calls.extend(index::calls(&data));
             let call = calls.swap_remove(at.index(calls.len()));
             let retry =
                 retry.map(|(session, number)| RetryId { session: SessionId(session), number });
@@ -81,6 +83,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         bodies.extend(counted::bodies(&data));
         bodies.extend(counted::bounded_bodies(&data));
         bodies.extend(counted::audited_bodies(&data));
+        bodies.extend(index::bodies(&data));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply::new(LogIndex(index), body)
     })

@@ -5,6 +5,7 @@ mod available;
 mod counted;
 mod examples;
 mod golden;
+mod index;
 mod laws;
 mod level;
 mod limits;

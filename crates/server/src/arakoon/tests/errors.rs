@@ -58,6 +58,9 @@ fn error_reason_maps_to_code_message_and_connection_state() {
         (Reason::InUse, "ff in_use: k | stays"),
         (Reason::MetadataChanged, "ff metadata_changed: k | stays"),
         (Reason::Quota, "ff quota: k | stays"),
+        (Reason::NoSuchIndex, "ff no_such_index: k | stays"),
+        (Reason::IndexBuilding, "ff index_building: k | stays"),
+        (Reason::IndexFailed, "ff index_failed: k | stays"),
         (Reason::Starting, "10 closing socket | ends"),
     ]
     .into();

@@ -171,6 +171,8 @@ pub fn append_body(out: &mut Vec<u8>, body: &Body) {
         Body::RingTransfers(transfers) => append_fields(out, &api::RingTransfers::from(transfers)),
         Body::Typed(found) => available::append_typed(out, found),
         Body::Owners(owners) => available::append_owners(out, owners),
+        // No route has them.
+        Body::Indexes(_) | Body::IndexPage(_) => {}
     }
 }
 

@@ -185,6 +185,8 @@ fn directory_request(bucket: &BucketName, call: &DirectoryCall) -> SentRequest {
         DirectoryCall::StepMove { .. } => SentRequest::new("POST", bucket_path + "/move/step"),
         // Clients send passwords; only nodes send their hashes.
         DirectoryCall::Access(_) => SentRequest::new("POST", "/v1/access"),
+        // No route has this path yet; programs that embed a node make the call directly.
+        DirectoryCall::Index(_) => SentRequest::new("POST", bucket_path + "/indexes"),
     }
 }
 

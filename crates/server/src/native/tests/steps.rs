@@ -173,6 +173,8 @@ pub fn append_read(out: &mut Vec<u8>, read: &Read) {
         Read::AssertExists(key) => {
             ObjectFields::begin(out, "assert_exists").bytes("key", key).end()
         }
+        // No sequence has such a step.
+        Read::Index(_) => ObjectFields::begin(out, "index").end(),
     }
 }
 
