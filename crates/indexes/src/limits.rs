@@ -8,7 +8,7 @@ pub const INDEX_TERM_BYTES_MAX: usize = 8 * 1024;
 /// Most digits of a tag's integer, leading zeros not counted; a longer one is `too_large`.
 pub const INDEX_DIGITS_MAX: usize = 1_000;
 /// Longest name of a tag's field; a longer one is `too_large`.
-pub const INDEX_FIELD_BYTES_MAX: usize = 1_024;
+pub const INDEX_FIELD_BYTES_MAX: usize = base::limits::INDEX_NAME_BYTES_MAX;
 /// Longest string or byte string that a declared index holds whole; a longer one is cut.
 pub const DECLARED_TERM_BYTES_MAX: usize = 1_024;
 /// Bytes that are kept of a string that is cut, in front of its digest.
@@ -16,7 +16,7 @@ pub const CUT_FRONT_BYTES: usize = 1_000;
 /// Bytes of the digest of a string that is cut.
 pub const CUT_DIGEST_BYTES: usize = 16;
 /// Most declared indexes of a bucket; one more is `too_large`.
-pub const INDEXES_PER_BUCKET_MAX: usize = 32;
+pub const INDEXES_PER_BUCKET_MAX: usize = base::limits::INDEXES_PER_BUCKET_MAX;
 /// Most entries of one value, tags and all declared indexes together; a value with more is
 /// `too_large`.
 pub const ENTRIES_PER_VALUE_MAX: usize = 1_024;
@@ -36,4 +36,4 @@ pub const MESSAGE_PACK_NESTING_MAX: usize = 128;
 /// is `too_large`.
 pub const WILDCARD_HELD_MAX: usize = 65_536;
 /// Longest text of a continuation: room for the longest term and key.
-pub const CONTINUATION_TEXT_BYTES_MAX: usize = 70_000;
+pub const CONTINUATION_TEXT_BYTES_MAX: usize = base::limits::INDEX_CONTINUATION_BYTES_MAX;

@@ -8,6 +8,7 @@ mod golden;
 mod layout;
 mod limits;
 mod paths;
+mod queries;
 mod riak;
 mod selection;
 mod term_ranges;
