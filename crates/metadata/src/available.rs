@@ -72,7 +72,7 @@ impl Directory {
     }
 
     /// Returns a bucket's properties, and the row that holds them. `None`: they are its type's.
-    fn custom_properties(
+    pub(super) fn custom_properties(
         &self,
         name: &BucketName,
         template: Properties,

@@ -43,14 +43,7 @@ impl Directory {
                 let changed = write_bucket(&bucket);
                 Ok(CallPlan::Change(vec![assert(&key, Some(value)), set(key, changed)]))
             }
-            DirectoryCall::DropBucket => {
-                let (value, bucket) = self.bucket(name)?;
-                let key = bucket_key(name);
-                let drop = Update::Delete { key: key.clone(), missing: OnMissing::Fail };
-                let mut steps = vec![assert(&key, Some(value)), drop];
-                steps.extend(mark_all_dropped(&bucket));
-                Ok(CallPlan::Change(steps))
-            }
+            DirectoryCall::DropBucket => self.drop_bucket(name),
             DirectoryCall::ClearBucket => self.clear_bucket(name),
             DirectoryCall::ResetBucket => {
                 let text = "only the properties of an available bucket can be reset";
@@ -84,10 +77,7 @@ impl Directory {
             DirectoryCall::Cluster(call) => self.plan_members(call),
             DirectoryCall::Access(call) => self.plan_access(call),
             DirectoryCall::Ring(call) => self.plan_ring(call, &BTreeSet::new()),
-            DirectoryCall::Index(_) => {
-                let text = "this program keeps no indexes in the directory";
-                Err(Error::new(Reason::NotSupported, text))
-            }
+            DirectoryCall::Index(call) => self.plan_index(name, call),
         }
     }
 
@@ -125,6 +115,16 @@ impl Directory {
         steps.push(assert(&type_key(name.kind()), template));
         steps.push(assert(&key, None));
         steps.push(set(key, write_bucket(&bucket)));
+        Ok(CallPlan::Change(steps))
+    }
+
+    fn drop_bucket(&self, name: &BucketName) -> Result<CallPlan> {
+        let (value, bucket) = self.bucket(name)?;
+        let key = bucket_key(name);
+        let drop = Update::Delete { key: key.clone(), missing: OnMissing::Fail };
+        let mut steps = vec![assert(&key, Some(value)), drop];
+        steps.extend(self.drop_indexes(name)?);
+        steps.extend(mark_all_dropped(&bucket));
         Ok(CallPlan::Change(steps))
     }
 
@@ -189,6 +189,7 @@ impl Directory {
         let cleared = BucketDescription { id, moving, ..bucket.clone() };
         steps.push(assert(&key, Some(value)));
         steps.push(set(key, write_bucket(&cleared)));
+        steps.extend(self.clear_indexes(name)?);
         steps.extend(mark_all_dropped(&bucket));
         Ok(CallPlan::Change(steps))
     }

@@ -3,6 +3,7 @@
 
 use super::access::AccessTable;
 use super::incarnations::{self, IncarnationRecord};
+use super::index::IndexTable;
 use super::levels::{self, LevelRow};
 use super::ring::read_ring;
 use super::rows::{
@@ -36,6 +37,8 @@ pub struct Catalog {
     incarnations: Mutex<BTreeMap<NodeId, IncarnationId>>,
     /// Users, roles and tokens by the applied rows.
     pub access: AccessTable,
+    /// Declared indexes by the applied rows.
+    pub indexes: IndexTable,
     /// Secret of the cluster by the applied rows.
     secret: Mutex<Option<SecretRow>>,
     /// Feature levels by the applied rows.
@@ -60,6 +63,7 @@ impl Catalog {
             applied_cluster: Mutex::new(applied_cluster),
             incarnations: Mutex::default(),
             access: AccessTable::default(),
+            indexes: IndexTable::default(),
             secret: Mutex::default(),
             levels: Mutex::default(),
             available: Arc::default(),
@@ -199,6 +203,8 @@ impl Catalog {
             );
         } else if self.access.apply(key, value)? {
             // It was a row of users and roles.
+        } else if self.indexes.apply(key, value)? {
+            // It was a row of an index.
         } else if key == SECRET {
             self.fill_secret(value.map(|value| secret::read(value)).transpose()?);
         } else if key == CLUSTER {

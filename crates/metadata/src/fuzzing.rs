@@ -3,6 +3,7 @@
 
 use super::access::rows as access_rows;
 use super::catalog::Catalog;
+use super::index::rows as index_rows;
 use super::rows::{
     self, BUCKETS, CLUSTER, CUSTOM, GROUPS, INCARNATIONS, MEMBERS, RING, SECRET, TYPES,
 };
@@ -32,6 +33,9 @@ pub const PREFIXES: &[&[u8]] = &[
     access_rows::API_TOKENS,
     access_rows::QUOTAS,
     b"",
+    // Behind the others, so that kept inputs mean what they meant.
+    index_rows::INDEXES,
+    index_rows::NEXT_INDEX,
 ];
 
 /// Applies rows in this order, as every member does with those of the log: a row that can't be read
@@ -57,6 +61,13 @@ pub fn rows(rows: &[(Vec<u8>, Option<Vec<u8>>)]) {
     catalog.for_each_bucket(|_| buckets += 1);
     assert_eq!(buckets, catalog.bucket_count());
     assert_eq!(catalog.counts().values().sum::<usize>(), buckets);
+    for (bucket, indexes) in catalog.indexes.all() {
+        for definition in indexes.definitions.iter() {
+            let owner = catalog.indexes.bucket_of(definition.number);
+            assert!(owner.is_some(), "{bucket}: {definition:?} is not found by its number");
+        }
+        assert!(indexes.definitions.is_empty() || indexes.version > 0);
+    }
 }
 
 fn read_back(key: &[u8], value: &Bytes) {
@@ -98,6 +109,9 @@ fn read_back(key: &[u8], value: &Bytes) {
     }
     if let Ok(quota) = access_rows::read_quota(value) {
         assert_eq!(access_rows::write_quota(&quota), value, "a quota's row has one form");
+    }
+    if let Ok(index) = index_rows::read_index(key, value) {
+        assert_eq!(index_rows::write_index(&index), value, "an index's row has one form");
     }
     if let Ok(uses) = TokenUses::read(value) {
         assert_eq!(TokenUses::read(&uses.write()), Ok(uses));

@@ -17,6 +17,7 @@ mod draft;
 pub mod fuzzing;
 pub mod groups;
 pub mod incarnations;
+pub mod index;
 pub mod levels;
 mod members;
 mod moves;
@@ -33,12 +34,13 @@ mod witnesses;
 use base::codec::Reader;
 use base::request::{OnMissing, SequenceMode};
 use base::{
-    Body, BucketId, BucketName, ClusterDescription, ClusterId, DirectoryCall, Error, GroupId, Key,
-    LogIndex, MemberDescription, NodeId, Page, Properties, Range, Read, Reason, Reply, Result,
-    RingCall, TokenDigest, Update, Value,
+    Body, BucketId, BucketName, ClusterDescription, ClusterId, DirectoryCall, Error, GroupId,
+    IndexCall, Key, LogIndex, MemberDescription, NodeId, Page, Properties, Range, Read, Reason,
+    Reply, Result, RingCall, TokenDigest, Update, Value,
 };
 use bytes::Bytes;
 use catalog::Catalog;
+use index::rows::{INDEXES, NEXT_INDEX};
 pub use members::no_such_group;
 use replication::bucket::Bucket;
 use replication::group::Group;
@@ -122,6 +124,11 @@ impl Directory {
                 self.catalog.access.apply(key, Some(value)).map(|_| ())
             })?;
         }
+        self.for_each_row(INDEXES, |key, value| {
+            self.catalog.indexes.apply(key, Some(value)).map(|_| ())
+        })?;
+        let next_index = self.get(&Bytes::from_static(NEXT_INDEX))?;
+        self.catalog.indexes.apply(NEXT_INDEX, next_index.as_ref())?;
         let ring = self.get(&Bytes::from_static(RING))?;
         let ring = ring.map(|value| read_ring(&value)).transpose()?;
         self.catalog.available.replace_all(types, custom, ring);
@@ -163,6 +170,7 @@ impl Directory {
             DirectoryCall::DescribeBucket
                 | DirectoryCall::ListBuckets { .. }
                 | DirectoryCall::ListTypes
+                | DirectoryCall::Index(IndexCall::List | IndexCall::Describe { .. })
         );
         if is_description
             && self.group.leadership.is_master()

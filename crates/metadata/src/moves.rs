@@ -122,6 +122,7 @@ impl Directory {
                 let MoveDestination { group, id } = target;
                 let moved = BucketDescription { group, id, moving: None, ..bucket };
                 let mut steps = replace_bucket_row(name, value, &moved);
+                steps.extend(self.move_indexes(name, id)?);
                 steps.push(drop_source);
                 Ok(CallPlan::Change(steps))
             }

@@ -35,6 +35,11 @@ struct StagedChanges {
 }
 
 impl Directory {
+    /// Returns the ring. `None`: there is none yet.
+    pub(super) fn present_ring(&self) -> Result<Option<Ring>> {
+        Ok(self.ring()?.map(|row| row.ring))
+    }
+
     fn ring(&self) -> Result<Option<RingRow>> {
         let Some(row) = self.get(&Bytes::from_static(RING))? else { return Ok(None) };
         let ring = read_ring(&row)?;

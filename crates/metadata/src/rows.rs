@@ -3,19 +3,19 @@
 //! ```text
 //! t/<type>               -> properties            the template of a type
 //! b/<type>/<name>        -> id, group, properties; on its way: the group and id it moves to
-//! n/bucket               -> the next bucket's number
+//! n/bucket, n/group      -> the next bucket's number, the next group's
 //! d/<number>             -> group                 dropped, its space not yet given back
 //! n/cluster              -> founder, lease, number of changes of what follows
 //! n/secret               -> the cluster's secret (`secret.rs`)
 //! n/level                -> the feature level, and the highest one of each member (`levels.rs`)
 //! m/<node, 16 digits>    -> name, addresses, incarnation, whether it stays
-//! n/group                -> the next group's number
 //! a/<type>/<name>        -> properties            of an available bucket, where not its type's
 //! r                      -> the ring, as `logic::ring` writes it
 //! r/plan, r/heirs        -> planned changes of it, and those that replaced members owe
 //! l/<node, 16 digits>    -> last admitted incarnation of a member (`incarnations.rs`)
 //! j/<digest, 64 digits>  -> a join token that lets nodes in
 //! n/access, u/, p/, k/   -> users, roles and tokens (`access/rows.rs`)
+//! n/index, x/            -> declared indexes (`index/rows.rs`)
 //! g/<group u32 BE>       -> who is wanted in it; form 2: how many voters, and with whom it began
 //! ```
 
@@ -178,7 +178,7 @@ pub fn write_properties(properties: &Properties) -> Value {
     Bytes::from(bytes)
 }
 
-type RowResult<T> = std::result::Result<T, Malformed>;
+pub(crate) type RowResult<T> = std::result::Result<T, Malformed>;
 
 /// Decodes properties. Rows of older versions lack the newer ones, which get their defaults.
 pub(crate) fn read_properties(reader: &mut Reader) -> RowResult<Properties> {

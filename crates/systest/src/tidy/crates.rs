@@ -128,7 +128,7 @@ pub const CRATES: [CrateRule; 30] = [
     CrateRule { name: "dynamo", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET, KEYED] },
     CrateRule {
         name: "metadata",
-        imports: &["base", "logic", "runtime", "replica_state", "replication", "dynamo"],
+        imports: &["base", "indexes", "logic", "runtime", "replica_state", "replication", "dynamo"],
         never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
     CrateRule {
