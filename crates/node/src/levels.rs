@@ -13,7 +13,7 @@ use crate::member_request::MemberRequest;
 use base::codec::Writer;
 use base::error::shutting_down;
 use base::properties::{AUDIT, BucketAudit, COUNTED, Changes};
-use base::{DirectoryCall, Error, FeatureLevel, GroupId, NodeId, Reason, Result};
+use base::{Call, DirectoryCall, Error, FeatureLevel, GroupId, NodeId, Read, Reason, Result};
 use metadata::catalog::Catalog;
 use metadata::levels::check_raise;
 use replica_host::{OpenDataDir, PeerLinks};
@@ -118,13 +118,17 @@ impl GroupLocator {
 
     /// Refuses a call that needs a feature level above the one in force. A node of an earlier
     /// program that became master of a group with counted buckets would change their rows without
-    /// their counts, one that is asked for keys of audited buckets would record nothing, and one
-    /// that knows no users would serve everybody.
+    /// their counts, one that is asked for keys of audited buckets would record nothing, one that
+    /// knows no users would serve everybody, and one that knows no indexes would write rows without
+    /// their entries.
     pub(crate) fn check_level(&self, call: &DirectoryCall) -> Result<()> {
         let in_force = self.catalog.cluster().level;
         let changes = match call {
             DirectoryCall::Access(_) => {
                 return require(in_force, FeatureLevel::WITH_USERS, "access");
+            }
+            DirectoryCall::Index(_) => {
+                return require(in_force, FeatureLevel::WITH_INDEXES, "index");
             }
             DirectoryCall::CreateBucket(changes)
             | DirectoryCall::AlterBucket(changes)
@@ -140,6 +144,21 @@ impl GroupLocator {
             true => require(in_force, FeatureLevel::WITH_BUCKET_AUDIT, AUDIT),
             false => Ok(()),
         }
+    }
+
+    /// Refuses to forward a call that a node of an earlier program could not read. The sender says
+    /// why, as that node would only find it malformed.
+    pub(crate) fn check_forwardable(&self, call: &Call) -> Result<()> {
+        check_forwardable(self.catalog.cluster().level, call)
+    }
+}
+
+fn check_forwardable(in_force: FeatureLevel, call: &Call) -> Result<()> {
+    match call {
+        Call::Directory(DirectoryCall::Index(_)) | Call::Read(Read::Index(_), _) => {
+            require(in_force, FeatureLevel::WITH_INDEXES, "index")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -164,6 +183,7 @@ fn require(in_force: FeatureLevel, needed: FeatureLevel, feature: &str) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::{IndexCall, ReadLevel};
 
     #[test]
     fn counts_are_refused_below_their_level_with_the_remedy() {
@@ -179,5 +199,17 @@ mod tests {
         };
         assert!(sets("counted", "true"));
         assert!(!sets("counted", "false") && !sets("sync", "true"));
+    }
+
+    #[test]
+    fn calls_about_indexes_are_forwarded_from_their_level_on() {
+        let index = Call::Directory(DirectoryCall::Index(IndexCall::List));
+        let query = Call::Read(Read::Index(Box::default()), ReadLevel::Consistent);
+        let count = Call::Read(Read::KeyCount, ReadLevel::Consistent);
+        for (call, is_refused) in [(&index, true), (&query, true), (&count, false)] {
+            let refused = check_forwardable(FeatureLevel::FIRST, call);
+            assert_eq!(refused.is_err_and(|error| error.text().contains("`index`")), is_refused);
+            assert_eq!(check_forwardable(FeatureLevel::WITH_INDEXES, call), Ok(()));
+        }
     }
 }

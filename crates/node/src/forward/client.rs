@@ -4,7 +4,8 @@
 use super::message;
 use base::codec::Malformed;
 use base::{
-    Call, DirectoryCall, Error, GroupId, Kind, NodeId, Reason, Reply, Request, Result, RingCall,
+    Call, DirectoryCall, Error, GroupId, IndexCall, Kind, NodeId, Reason, Reply, Request, Result,
+    RingCall,
 };
 use bytes::Bytes;
 use replication::group::Leadership;
@@ -39,6 +40,7 @@ impl RetryKind {
                 DirectoryCall::DescribeBucket
                 | DirectoryCall::ListBuckets { .. }
                 | DirectoryCall::ListTypes
+                | DirectoryCall::Index(IndexCall::Describe { .. } | IndexCall::List)
                 | DirectoryCall::Ring(RingCall::Describe | RingCall::Plan | RingCall::Transfers),
             ) => RetryKind::ReadOnly,
             Call::Update(_) | Call::Directory(_) | Call::Session(_) | Call::Available(_) => {

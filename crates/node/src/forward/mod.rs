@@ -119,6 +119,7 @@ impl Router {
     /// Encodes the request. Refuses requests that exceed the limits of every bucket; the bucket's
     /// own limits are checked by its master, whose directory is not behind.
     fn encode(&self, principal: &Principal, request: &Request) -> Result<bytes::Bytes> {
+        self.locator.check_forwardable(&request.call)?;
         let defaults = Properties::default();
         match &request.call {
             Call::Update(update) => check::update(update, &defaults)?,

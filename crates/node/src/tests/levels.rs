@@ -1,10 +1,14 @@
 //! The feature level: a cluster of the first level is raised while it runs, once every member's
 //! data directory is marked.
 
+use super::indexed::{create, spec};
 use super::many::{Cluster, ask};
 use super::test_cluster::wait;
 use base::codec::checksum;
-use base::{Body, BucketName, Call, ClusterCall, DirectoryCall, FeatureLevel, Reason, Result};
+use base::{
+    Body, BucketName, Call, ClusterCall, DirectoryCall, FeatureLevel, IndexQuery, Read, ReadLevel,
+    Reason, Result,
+};
 use bytes::Bytes;
 use metadata::levels::{self, LevelRow};
 use metadata::rows::{LEVEL, set};
@@ -90,10 +94,18 @@ async fn founded_cluster_is_at_the_highest_level_and_marks_every_directory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn level_is_raised_only_with_every_member_and_then_allows_counts() {
-    let mut cluster = Cluster::of_first_level().await;
+async fn level_is_raised_only_with_every_member_and_then_allows_counts_and_indexes() {
+    let (mut cluster, default) = (Cluster::of_first_level().await, BucketName::default());
     let refused = cluster.keep_counts(1).await.expect_err("counts need a higher level");
     assert_eq!(refused.reason, Reason::NotSupported, "{}", refused.text());
+    let refused = create(cluster.node(1), &default, spec("by-count"))
+        .await
+        .expect_err("indexes need a higher level");
+    assert!(refused.text().contains("`index` needs feature level 2"), "{refused}");
+    let query = IndexQuery { index: Bytes::from_static(b"by-count"), ..IndexQuery::default() };
+    let query = Call::Read(Read::Index(query.into()), ReadLevel::Consistent);
+    let refused = ask(cluster.node(1), &default, query).await.expect_err("it is not sent");
+    assert!(refused.text().contains("`index` needs feature level 2"), "{refused}");
     cluster.stop(2).await;
     let raised = cluster.raise(0, FeatureLevel::HIGHEST).await;
     let refused = raised.expect_err("n2 may run any program").text();
@@ -104,6 +116,7 @@ async fn level_is_raised_only_with_every_member_and_then_allows_counts() {
     assert!((0..3).all(|nth| cluster.identity(nth).starts_with("credenza 2\n")));
     wait("it is in force", || cluster.all_are_at(FeatureLevel::HIGHEST).then_some(())).await;
     assert_eq!(cluster.keep_counts(1).await, Ok(Body::Done));
+    create(cluster.node(1), &default, spec("by-count")).await.expect("it is allowed now");
     let bucket = BucketName::default();
     cluster.put(0, &bucket, "raised", "1").await;
     cluster.stop(1).await;

@@ -20,6 +20,7 @@ mod full_log;
 mod groups;
 mod growth;
 mod incarnations;
+mod indexed;
 mod interleavings;
 mod large;
 mod lasting;

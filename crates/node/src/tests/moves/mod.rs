@@ -5,6 +5,7 @@
 
 mod apart;
 mod broken;
+mod indexed;
 mod load;
 mod quiet;
 
