@@ -13,6 +13,7 @@ mod blob;
 mod buckets;
 mod cluster;
 mod errors;
+mod indexes;
 mod members;
 mod names;
 mod number;
@@ -40,6 +41,7 @@ pub use cluster::{
     MemberStatus, PlaceStatus,
 };
 pub use errors::{ErrorDetail, ErrorReply};
+pub use indexes::{IndexPageReply, IndexReply, IndexRowReply, Indexes, NewIndex};
 pub use members::{
     DesiredMember, DesiredMembers, DesiredQuorum, GroupPlacement, JoinReply, JoinTokenReply,
     LevelChange, MasterTransfer, MemberReply, MemberUpdate, Members, NewGroup, NewMember, NewToken,

@@ -49,11 +49,13 @@ pub fn all() -> Map<String, Value> {
     add!(answers: AccessState, AccessDecision, Administrator, ApiTokenReply);
     add!(answers: PageReply, KeyCount, KeyPage, BucketMove, SiblingsReply, StoredReply);
     add!(answers: ReloadReply);
+    add!(answers: IndexReply, Indexes, IndexPageReply);
     add!(answers: SlowRequests, HotKeys);
     add!(requests: AccessSwitch, AccessQuestion, NewUser, UserChange, NewPassword);
     add!(requests: NewApiToken, RoleGrants, UserQuota);
     add!(requests: NewMember, MemberUpdate, Replacement, PartChange, DesiredMembers);
     add!(requests: LevelChange);
+    add!(requests: NewIndex);
     add!(requests: DesiredQuorum, NewGroup, NewToken, MasterTransfer, RingChange, RingEpoch);
     add!(requests: BucketProperties, NewBucket, MoveRequest, CheckpointTarget, EmptyPrefix);
     let mut all = answers.take_definitions(true);
