@@ -5,8 +5,9 @@
 //! reserves memory by this bound, so it never builds an answer that does not fit.
 
 use base::datatype::TypeValue;
+use base::reply::IndexRecord;
 use base::wire::answer_bytes;
-use base::{Body, Entry, Error, Headers, Outcome, Reply, Row, Siblings};
+use base::{Body, Entry, Error, Headers, IndexRow, Outcome, Reply, Row, Siblings};
 
 /// Bound of the names and numbers beside the bytes of a row, key, sibling or step.
 const ELEMENT_BYTES: usize = 192;
@@ -47,6 +48,10 @@ fn body_bytes(body: &Body) -> usize {
             Body::Typed(found) => {
                 2 * found.context.0.len() + found.value.as_ref().map_or(0, type_bytes)
             }
+            Body::IndexPage(page) => {
+                let after = page.after.as_ref().map_or(0, |after| text_bytes(after));
+                after + page.rows.iter().map(index_row_bytes).sum::<usize>()
+            }
             _ => 0,
         }
 }
@@ -54,6 +59,16 @@ fn body_bytes(body: &Body) -> usize {
 /// Returns an upper bound of a row's size in a range as JSON.
 pub fn entry_bytes(entry: &Entry) -> usize {
     text_bytes(&entry.key) + row_bytes(entry.row.as_ref())
+}
+
+fn index_row_bytes(row: &IndexRow) -> usize {
+    let term = row.term.as_ref().map_or(0, |term| text_bytes(term));
+    let record = match &row.record {
+        None => ELEMENT_BYTES,
+        Some(IndexRecord::Row(row)) => row_bytes(Some(row)),
+        Some(IndexRecord::Siblings(siblings)) => ELEMENT_BYTES + siblings_bytes(siblings),
+    };
+    text_bytes(&row.key) + term + record
 }
 
 fn row_bytes(row: Option<&Row>) -> usize {
@@ -135,7 +150,7 @@ fn escaped_bytes(byte: u8) -> usize {
 mod tests {
     use super::*;
     use crate::native::json::write::append_body;
-    use base::{Content, Context, Key, LogIndex, Page, Sibling, Value, Version, Vtag};
+    use base::{Content, Context, IndexPage, Key, LogIndex, Page, Sibling, Value, Version, Vtag};
     use bytes::Bytes;
 
     fn row(value: &[u8]) -> Row {
@@ -158,6 +173,7 @@ mod tests {
         for value in [[b'x'; 9_000], [1; 9_000], [b'"'; 9_000], [0xFF; 9_000]] {
             let entry = Entry { key: Key::copy_from_slice(&value), row: Some(row(&value)) };
             let old = Some(Value::copy_from_slice(&value));
+            let key = Key::copy_from_slice(&value);
             check(Body::Row(Some(row(&value))));
             check(Body::Rows(vec![Some(row(&value)), None, Some(row(&value))]));
             check(Body::Page(Page { entries: vec![entry.clone(), entry], more: true }));
@@ -171,7 +187,16 @@ mod tests {
             let (vtag, written_ms, tombstone) = (Vtag(1), u64::MAX, false);
             let sibling = Sibling { vtag, content, written_ms, tombstone };
             let context = Context(Bytes::from(vec![1; 100]));
-            check(Body::Siblings(Siblings { context, values: vec![sibling] }));
+            let siblings = Siblings { context, values: vec![sibling] };
+            check(Body::Siblings(siblings.clone()));
+            let index_row = |record| IndexRow { key: key.clone(), term: Some(key.clone()), record };
+            let rows = vec![
+                index_row(None),
+                index_row(Some(IndexRecord::Row(row(&value)))),
+                index_row(Some(IndexRecord::Siblings(siblings))),
+            ];
+            let (after, is_partial) = (Some(Value::from_static(b"AX-")), false);
+            check(Body::IndexPage(Box::new(IndexPage { rows, after, is_partial })));
         }
         let small = Ok(Reply::new(LogIndex(1), Body::Row(Some(row(b"x")))));
         assert_eq!(json_bytes_max(&small), 0);

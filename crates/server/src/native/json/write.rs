@@ -1,6 +1,6 @@
 //! Writing of replies as JSON, directly into one buffer.
 
-use super::available;
+use super::{available, index};
 use crate::native::errors;
 use base::{Body, Outcome, Page, Row};
 use base64::Engine;
@@ -47,14 +47,16 @@ pub fn append_number(out: &mut Vec<u8>, number: impl std::fmt::Display) {
     write!(out, "{number}").expect("a vector takes all that is written");
 }
 
-fn append_optional_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+/// Appends bytes as [`append_bytes`] does; null if there are none.
+pub fn append_optional_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     match bytes {
         Some(bytes) => append_bytes(out, bytes),
         None => out.extend_from_slice(b"null"),
     }
 }
 
-fn append_row_fields(out: &mut Vec<u8>, row: &Row) {
+/// Appends a row as JSON fields, without the outer braces.
+pub fn append_row_fields(out: &mut Vec<u8>, row: &Row) {
     out.extend_from_slice(b"\"value\":");
     append_bytes(out, &row.value);
     out.extend_from_slice(b",\"version\":");
@@ -171,8 +173,8 @@ pub fn append_body(out: &mut Vec<u8>, body: &Body) {
         Body::RingTransfers(transfers) => append_fields(out, &api::RingTransfers::from(transfers)),
         Body::Typed(found) => available::append_typed(out, found),
         Body::Owners(owners) => available::append_owners(out, owners),
-        // No route has them.
-        Body::Indexes(_) | Body::IndexPage(_) => {}
+        Body::Indexes(indexes) => append_fields(out, &api::Indexes::from(&indexes[..])),
+        Body::IndexPage(page) => index::append_index_page(out, page),
     }
 }
 
