@@ -1,8 +1,8 @@
 //! Table of all fuzz targets, with the limits of each.
 
 use crate::targets::{
-    codecs, connections, contexts, data_dir, directory, log, members, peers, records, replica,
-    trees,
+    codecs, connections, contexts, data_dir, directory, indexes, log, members, peers, records,
+    replica, trees,
 };
 
 /// Memory of a decoder: what a large message and its elements take.
@@ -51,9 +51,12 @@ pub const TARGETS: &[Target] = &[
     Target { cases: 60, ..decoder("trees", trees::run) },
     Target { cases: 300, ..decoder("data_dir", data_dir::run) },
     decoder("directory", directory::rows),
+    decoder("index_rows", indexes::rows),
     // What clients and operators send.
     decoder("contexts", contexts::run),
     decoder("names", contexts::names),
+    decoder("index_queries", indexes::queries),
+    decoder("index_values", indexes::values),
     Target { cases: 10_000, ..decoder("records", records::run) },
     of_node("port", connections::port),
     of_node("resp", connections::resp),

@@ -83,6 +83,7 @@ const SETTINGS_IMPORTS: &[&str] = &["base", "tls", "node", "server", "program", 
 /// Crates that read bytes of others, and what their fuzz targets run on.
 const FUZZ_IMPORTS: &[&str] = &[
     "base",
+    "indexes",
     "logic",
     "store",
     "runtime",
