@@ -61,6 +61,7 @@ mod receive;
 mod reconfigure;
 pub mod records;
 pub mod recovered;
+mod row_change;
 mod row_counting;
 mod sealing;
 pub mod seals;

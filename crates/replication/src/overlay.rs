@@ -7,7 +7,6 @@
 
 use super::budget::Budget;
 use super::counts::BucketCounts;
-use super::effect_layout::EFFECT_HEAD_BYTES;
 use super::effect_merge::{EffectMerge, NewestEffect};
 use super::pending_entry::PendingEntry;
 use base::error::corrupt;
@@ -101,60 +100,16 @@ impl Overlay<'_> {
         Ok((!expired).then_some(row))
     }
 
+    /// Returns a row that is about to be written, expired or not.
+    pub(super) fn stored_row(&mut self, bucket: BucketId, key: &[u8]) -> Result<Option<StoredRow>> {
+        layout::row_key(self.group, bucket, key, self.scratch);
+        let bytes = self.get_for_update()?;
+        bytes.as_ref().map(StoredRow::read).transpose().map_err(corrupt)
+    }
+
     /// Returns the expiry of a row that is about to be written, expired or not.
     pub fn expires_at(&mut self, bucket: BucketId, key: &[u8]) -> Result<Option<u64>> {
-        layout::row_key(self.group, bucket, key, self.scratch);
-        let Some(bytes) = self.get_for_update()? else { return Ok(None) };
-        Ok(StoredRow::read(&bytes).map_err(corrupt)?.expires)
-    }
-
-    /// Writes a row; its value may consist of parts. `expires`: group time. The hint of a row that
-    /// expires replaces the former one. If the new row never expires, the former row is not read:
-    /// its hint, if it has one, is checked when it is due.
-    pub fn put(
-        &mut self,
-        bucket: BucketId,
-        key: &[u8],
-        expires: Option<u64>,
-        parts: &[&[u8]],
-    ) -> Result<()> {
-        if let Some(expires) = expires {
-            let previous = self.expires_at(bucket, key)?;
-            self.forget_hint(bucket, key, previous.filter(|previous| *previous != expires));
-            self.put_hint(expires, bucket, key);
-        }
-        layout::row_key(self.group, bucket, key, self.scratch);
-        self.count_write(bucket, Some(parts.iter().map(|part| part.len()).sum()))?;
-        let bytes_before = self.open.payload_bytes();
-        self.open.put(self.scratch, self.open.version(), expires, parts);
-        self.budget.count_written(self.open.payload_bytes() - bytes_before);
-        Ok(())
-    }
-
-    /// Writes a row with the version that it has already.
-    pub fn put_versioned(&mut self, bucket: BucketId, key: &[u8], row: &StoredRow) -> Result<()> {
-        layout::row_key(self.group, bucket, key, self.scratch);
-        self.count_write(bucket, Some(row.value.len()))?;
-        self.open.put(self.scratch, row.version, row.expires, &[&row.value]);
-        if let Some(expires) = row.expires {
-            self.put_hint(expires, bucket, key);
-        }
-        Ok(())
-    }
-
-    /// Deletes a row and its hint. `expires`: expiry of the row.
-    pub fn remove(&mut self, bucket: BucketId, key: &[u8], expires: Option<u64>) -> Result<()> {
-        self.forget_hint(bucket, key, expires);
-        self.remove_row(bucket, key)
-    }
-
-    /// Deletes a row, and leaves its hint to the caller.
-    pub fn remove_row(&mut self, bucket: BucketId, key: &[u8]) -> Result<()> {
-        layout::row_key(self.group, bucket, key, self.scratch);
-        self.count_write(bucket, None)?;
-        self.open.remove(self.scratch);
-        self.budget.count_written(EFFECT_HEAD_BYTES + self.scratch.len());
-        Ok(())
+        Ok(self.stored_row(bucket, key)?.and_then(|row| row.expires))
     }
 
     /// Returns the version of the rows that the current update writes.

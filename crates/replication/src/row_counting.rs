@@ -6,6 +6,7 @@
 
 use super::overlay::Overlay;
 use super::pending_entry::Savepoint;
+use super::row_change::RowBefore;
 use crate::bucket::Bucket;
 use base::{BucketId, Error, Reason, Result};
 use bytes::Bytes;
@@ -53,12 +54,13 @@ impl Overlay<'_> {
     pub(super) fn count_write(
         &mut self,
         bucket: BucketId,
+        before: RowBefore<'_>,
         value_bytes: Option<usize>,
     ) -> Result<()> {
         if self.counts.is_empty() || !self.counts.contains(bucket) {
             return Ok(());
         }
-        self.count_counted(bucket, value_bytes)
+        self.count_counted(bucket, before, value_bytes)
     }
 
     /// Returns the bytes of a bucket that has a bound on them. `None`: it has none, or is not
@@ -88,10 +90,18 @@ impl Overlay<'_> {
         }
     }
 
-    fn count_counted(&mut self, bucket: BucketId, value_bytes: Option<usize>) -> Result<()> {
-        let before = match self.counts.known_row(self.scratch) {
-            Some(known) => known,
-            None => self.get_for_update()?.map(|row| StoredRow::value_bytes(&row)),
+    fn count_counted(
+        &mut self,
+        bucket: BucketId,
+        before: RowBefore<'_>,
+        value_bytes: Option<usize>,
+    ) -> Result<()> {
+        let before = match (before, self.counts.known_row(self.scratch)) {
+            (RowBefore::Read(row), _) => Some(row.value.len()),
+            (RowBefore::Unread, Some(known)) => known,
+            (RowBefore::Unread, None) => {
+                self.get_for_update()?.map(|row| StoredRow::value_bytes(&row))
+            }
         };
         let key_bytes = self.scratch.len().saturating_sub(layout::ROW_PREFIX_BYTES);
         self.counts.record(bucket, key_bytes, before, value_bytes);

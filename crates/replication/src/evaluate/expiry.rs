@@ -2,6 +2,7 @@
 
 use crate::bucket::Bucket;
 use crate::overlay::Overlay;
+use crate::row_change::RowBefore;
 use base::request::{ExpireWhen, Expiry};
 use base::{Key, Outcome, Properties, Result, SessionId, UserDigest};
 use bytes::Bytes;
@@ -52,12 +53,12 @@ pub(super) fn expire(
         return Ok(Outcome::Applied(false));
     }
     if expiry == Expiry::After(0) {
-        overlay.remove(bucket.id, key, row.expires)?;
+        overlay.remove_read(bucket.id, key, &row)?;
     } else if new_expiry != row.expires {
         if new_expiry.is_none() {
             overlay.forget_hint(bucket.id, key, row.expires);
         }
-        overlay.put(bucket.id, key, new_expiry, &[&row.value])?;
+        overlay.write_row(bucket.id, key, RowBefore::Read(&row), new_expiry, &[&row.value])?;
     }
     Ok(Outcome::Applied(true))
 }
@@ -93,10 +94,12 @@ pub fn expire_due(
         let Some((_, bucket, name)) = layout::read_expiry_key(hint) else { continue };
         if bucket == SESSION_BUCKET {
             sessions.extend(expire_session(overlay, now, &name)?.map(|removed| removed.user));
-        } else if overlay.expires_at(bucket, &name)?.is_some_and(|expires| expires <= now) {
+        } else if let Some(row) =
+            overlay.stored_row(bucket, &name)?.filter(|row| row.is_expired(now))
+        {
             match Mutant::SweepUncounted.is_active() {
                 true => overlay.open.remove(overlay.scratch),
-                false => overlay.remove_row(bucket, &name)?,
+                false => overlay.remove_expired(bucket, &name, &row)?,
             }
         }
         overlay.remove_hint(hint);

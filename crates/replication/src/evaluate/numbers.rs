@@ -4,20 +4,21 @@ use crate::bucket::Bucket;
 use crate::overlay::Overlay;
 use base::codec::{decimal, decimal_bytes};
 use base::{Error, Key, Outcome, Reason, Result, Value};
+use replica_state::layout::StoredRow;
 
-/// Writes a number. The row keeps its expiry; a new row gets the bucket's default. `old`: expiry of
-/// the row, if it exists.
+/// Writes a number. The row keeps its expiry; a new row gets the bucket's default.
 fn write(
     overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
-    old: Option<Option<u64>>,
+    old: Option<&StoredRow>,
     text: &Value,
 ) -> Result<()> {
-    let now = overlay.open.time;
-    let expires =
-        old.unwrap_or_else(|| super::expiry::default_expiry_time(&bucket.properties, now));
-    overlay.put(bucket.id, key, expires, &[text])
+    let expires = match old {
+        Some(row) => row.expires,
+        None => super::expiry::default_expiry_time(&bucket.properties, overlay.open.time),
+    };
+    overlay.write_row(bucket.id, key, old.into(), expires, &[text])
 }
 
 pub(super) fn add(
@@ -34,7 +35,7 @@ pub(super) fn add(
     let sum = number
         .checked_add(delta)
         .ok_or_else(|| Error::new(Reason::NotANumber, "increment or decrement would overflow"))?;
-    write(overlay, bucket, key, old.map(|row| row.expires), &decimal_bytes(sum))?;
+    write(overlay, bucket, key, old.as_ref(), &decimal_bytes(sum))?;
     Ok(Outcome::Number(sum))
 }
 
@@ -64,6 +65,6 @@ pub(super) fn add_float(
     }
     // The shortest text that reads back as the same number, never with an exponent.
     let text = Value::from(format!("{sum}"));
-    write(overlay, bucket, key, old.map(|row| row.expires), &text)?;
+    write(overlay, bucket, key, old.as_ref(), &text)?;
     Ok(Outcome::Text(text))
 }

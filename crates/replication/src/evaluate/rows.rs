@@ -14,29 +14,33 @@ pub(super) fn set(
     value: &[u8],
     expiry: Expiry,
 ) -> Result<Outcome> {
-    let old_expiry = match expiry {
-        Expiry::Keep => overlay.row(bucket.id, key)?.and_then(|row| row.expires),
+    let old = match expiry {
+        Expiry::Keep => overlay.row(bucket.id, key)?,
         _ => None,
     };
-    write(overlay, bucket, key, expiry, old_expiry, &[value])?;
+    write(overlay, bucket, key, expiry, old.as_ref(), &[value])?;
     Ok(Outcome::Done)
 }
 
-/// Writes a row, or deletes it if the new expiry is now.
+/// Writes a row, or deletes it if the new expiry is now. `old`: the row that is replaced. `None`:
+/// it was not read, or is absent.
 fn write(
     overlay: &mut Overlay,
     bucket: &Bucket,
     key: &[u8],
     expiry: Expiry,
-    old_expiry: Option<u64>,
+    old: Option<&StoredRow>,
     value: &[&[u8]],
 ) -> Result<()> {
     if expiry == Expiry::After(0) {
-        let expires = overlay.expires_at(bucket.id, key)?;
-        return overlay.remove(bucket.id, key, expires);
+        return match overlay.stored_row(bucket.id, key)? {
+            Some(row) => overlay.remove_read(bucket.id, key, &row),
+            None => overlay.remove(bucket.id, key, None),
+        };
     }
+    let old_expiry = old.and_then(|row| row.expires);
     let expires = expiry_time(expiry, old_expiry, &bucket.properties, overlay.open.time);
-    overlay.put(bucket.id, key, expires, value)
+    overlay.write_row(bucket.id, key, old.into(), expires, value)
 }
 
 pub(super) fn set_if(
@@ -55,8 +59,7 @@ pub(super) fn set_if(
         When::Unchanged(version) => old.as_ref().is_some_and(|row| row.version == version),
     };
     if written {
-        let old_expiry = old.as_ref().and_then(|row| row.expires);
-        write(overlay, bucket, key, expiry, old_expiry, &[value])?;
+        write(overlay, bucket, key, expiry, old.as_ref(), &[value])?;
     }
     Ok(Outcome::Swapped { written, old: old.map(|row| row.value) })
 }
@@ -68,7 +71,7 @@ pub(super) fn delete(
     missing: OnMissing,
 ) -> Result<Outcome> {
     match overlay.row(bucket.id, key)? {
-        Some(row) => overlay.remove(bucket.id, key, row.expires)?,
+        Some(row) => overlay.remove_read(bucket.id, key, &row)?,
         None if missing == OnMissing::Fail => return Err(Error::key(Reason::NotFound, key)),
         None => return Ok(Outcome::Existed(false)),
     }
@@ -83,8 +86,8 @@ fn put_or_remove(
     old: Option<&StoredRow>,
 ) -> Result<()> {
     match wanted {
-        Some(value) => write(overlay, bucket, key, Expiry::Default, None, &[value]),
-        None => old.map_or(Ok(()), |old| overlay.remove(bucket.id, key, old.expires)),
+        Some(value) => write(overlay, bucket, key, Expiry::Default, old, &[value]),
+        None => old.map_or(Ok(()), |old| overlay.remove_read(bucket.id, key, old)),
     }
 }
 
@@ -119,8 +122,9 @@ pub(super) fn confirm(
     key: &Key,
     value: &Value,
 ) -> Result<Outcome> {
-    if overlay.row(bucket.id, key)?.is_none_or(|row| row.value != *value) {
-        write(overlay, bucket, key, Expiry::Default, None, &[value])?;
+    let old = overlay.row(bucket.id, key)?;
+    if old.as_ref().is_none_or(|row| row.value != *value) {
+        write(overlay, bucket, key, Expiry::Default, old.as_ref(), &[value])?;
     }
     Ok(Outcome::Done)
 }
@@ -242,12 +246,11 @@ pub(super) fn append(
     value: &Value,
 ) -> Result<Outcome> {
     let old = overlay.row(bucket.id, key)?;
-    let old_expiry = old.as_ref().and_then(|row| row.expires);
     let expiry = if old.is_some() { Expiry::Keep } else { Expiry::Default };
-    let old_value = old.map(|row| row.value).unwrap_or_default();
+    let old_value = old.as_ref().map(|row| row.value.clone()).unwrap_or_default();
     let length = old_value.len() + value.len();
     check_value_size(bucket, length)?;
-    write(overlay, bucket, key, expiry, old_expiry, &[&old_value, value])?;
+    write(overlay, bucket, key, expiry, old.as_ref(), &[&old_value, value])?;
     Ok(Outcome::Length(length as u64))
 }
 
@@ -259,9 +262,8 @@ pub(super) fn set_range(
     value: &Value,
 ) -> Result<Outcome> {
     let old = overlay.row(bucket.id, key)?;
-    let old_expiry = old.as_ref().and_then(|row| row.expires);
     let expiry = if old.is_some() { Expiry::Keep } else { Expiry::Default };
-    let old_value = old.map(|row| row.value).unwrap_or_default();
+    let old_value = old.as_ref().map(|row| row.value.clone()).unwrap_or_default();
     if value.is_empty() {
         return Ok(Outcome::Length(old_value.len() as u64));
     }
@@ -271,7 +273,7 @@ pub(super) fn set_range(
     let mut changed = old_value.to_vec();
     changed.resize(length, 0);
     changed[offset..end].copy_from_slice(value);
-    write(overlay, bucket, key, expiry, old_expiry, &[&changed])?;
+    write(overlay, bucket, key, expiry, old.as_ref(), &[&changed])?;
     Ok(Outcome::Length(length as u64))
 }
 
@@ -289,8 +291,7 @@ pub(super) fn rename(
         return Ok(Outcome::Applied(false));
     };
     if from != to {
-        overlay.note_value(bucket.id, from, row.value.len());
-        overlay.remove(bucket.id, from, row.expires)?;
+        overlay.remove_read(bucket.id, from, &row)?;
     }
     Ok(Outcome::Applied(true))
 }
