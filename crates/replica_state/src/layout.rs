@@ -9,6 +9,9 @@
 //!   outcome    session u64 BE | number u64 BE     -> index u64, outcome, [digest 16 bytes]
 //!   configuration (nothing)                       -> base index u64, configuration
 //!   swept      (nothing)                          -> position of the expiry sweep
+//!   index      bucket u32 BE | entry              -> index row; see `replication/index_row.rs`
+//!   feed       bucket u32 BE | ...                   reserved for feeds of changes
+//!   meta       bucket u32 BE | ...                   reserved for numbers that a bucket keeps
 //!   witness    index u64 BE                       -> entry; on a witness only
 //!   comparison (nothing)                          -> round u64 (`comparison/mod.rs`)
 //! row        = flags u8 | version u64 LE | [expires u64 LE] | value
@@ -42,13 +45,22 @@ pub enum Space {
     WitnessEntry = 6,
     /// Key in the index of expiries at which the sweep continues.
     SweepPosition = 7,
+    /// Entries of secondary indexes.
+    Index = 8,
+    /// Entries of feeds of changes. Nothing writes them yet.
+    Feed = 9,
+    /// Numbers that a bucket keeps beside its rows. Nothing writes them yet.
+    Meta = 10,
     /// State of the comparison between replicas.
     Comparison = 16,
 }
 
+/// Spaces in which a bucket's number begins a key, in the order of their numbers: what is dropped
+/// with a bucket, and compared only while the bucket is in force.
+pub const BUCKET_SPACES: [Space; 4] = [Space::Row, Space::Index, Space::Feed, Space::Meta];
 /// Sessions expire through the same index as rows, under this number.
 pub const SESSION_BUCKET: BucketId = BucketId(u32::MAX);
-/// Bytes in front of a row's key.
+/// Bytes in front of a row's key, and of any other key in one of the [`BUCKET_SPACES`].
 pub const ROW_PREFIX_BYTES: usize = 9;
 
 const HAS_EXPIRY: u8 = 1;
@@ -112,6 +124,30 @@ pub fn row_key(group: GroupId, bucket: BucketId, name: &[u8], key: &mut Vec<u8>)
     write_prefix(group, Space::Row, key);
     key.extend_from_slice(&bucket.0.to_be_bytes());
     key.extend_from_slice(name);
+}
+
+/// Writes a tree key of one of the [`BUCKET_SPACES`] into `key`.
+pub fn bucket_key(group: GroupId, space: Space, bucket: BucketId, name: &[u8], key: &mut Vec<u8>) {
+    write_prefix(group, space, key);
+    key.extend_from_slice(&bucket.0.to_be_bytes());
+    key.extend_from_slice(name);
+}
+
+/// Returns the prefixes of all tree keys of a bucket, in the order of [`BUCKET_SPACES`].
+pub fn bucket_prefixes(group: GroupId, bucket: BucketId) -> [Bytes; BUCKET_SPACES.len()] {
+    BUCKET_SPACES.map(|space| {
+        let mut key = Vec::with_capacity(ROW_PREFIX_BYTES);
+        bucket_key(group, space, bucket, &[], &mut key);
+        key.into()
+    })
+}
+
+/// Decodes the prefix of a tree key: its space and bucket. `None`: the key is in none of the
+/// [`BUCKET_SPACES`].
+pub fn read_bucket_prefix(key: &[u8]) -> Option<(Space, BucketId)> {
+    let space = BUCKET_SPACES.into_iter().find(|space| key.get(4) == Some(&(*space as u8)))?;
+    let number = key.get(5..ROW_PREFIX_BYTES)?.try_into().ok()?;
+    Some((space, BucketId(u32::from_be_bytes(number))))
 }
 
 /// Writes the prefix of all tree keys of one space into `key`.
@@ -314,6 +350,28 @@ impl Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bucket_keys_stand_by_space_and_bucket_and_keep_their_bytes() {
+        let (group, bucket) = (GroupId(0x0102), BucketId(0x0304));
+        // As the first version of each space wrote them.
+        let kept = [1, 8, 9, 10].map(|space| [0, 0, 1, 2, space, 0, 0, 3, 4, b'n']);
+        for (space, kept) in BUCKET_SPACES.into_iter().zip(kept) {
+            let mut key = Vec::new();
+            bucket_key(group, space, bucket, b"n", &mut key);
+            assert_eq!(key, kept, "{space:?}");
+            assert_eq!(read_bucket_prefix(&key), Some((space, bucket)));
+            assert_eq!(read_bucket_prefix(&key[..8]), None, "no bucket");
+        }
+        let prefixes = kept.map(|key| Bytes::copy_from_slice(&key[..ROW_PREFIX_BYTES]));
+        assert_eq!(bucket_prefixes(group, bucket), prefixes);
+        let mut row = Vec::new();
+        row_key(group, bucket, b"n", &mut row);
+        assert_eq!(row, kept[0]);
+        let mut session = Vec::new();
+        session_key(group, SessionId(0x0304 << 32), &mut session);
+        assert_eq!(read_bucket_prefix(&session), None);
+    }
 
     #[test]
     fn stored_session_round_trips_and_older_format_is_unbound() {

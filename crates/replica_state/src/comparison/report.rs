@@ -1,6 +1,6 @@
 //! Report of a comparison.
 
-use super::super::layout::{ROW_PREFIX_BYTES, Space};
+use super::super::layout::{ROW_PREFIX_BYTES, Space, read_bucket_prefix};
 use base::{BucketId, Error, NodeId};
 use bytes::Bytes;
 use runtime::world;
@@ -89,8 +89,12 @@ impl ComparisonReport {
 impl Difference {
     /// Returns the bucket of these rows. `None`: the group's own bookkeeping.
     pub fn bucket(&self) -> Option<BucketId> {
-        let number = self.low.get(5..ROW_PREFIX_BYTES)?.try_into().ok()?;
-        (self.low[4] == Space::Row as u8).then(|| BucketId(u32::from_be_bytes(number)))
+        read_bucket_prefix(&self.low).map(|(_, bucket)| bucket)
+    }
+
+    /// Returns the kind of the bucket's rows. `None`: the group's own bookkeeping.
+    pub fn space(&self) -> Option<Space> {
+        read_bucket_prefix(&self.low).map(|(space, _)| space)
     }
 
     /// Returns the range in the keys of clients: the first key, and the first behind the range,

@@ -19,10 +19,11 @@
 use super::Mark;
 use base::LogIndex;
 use base::codec::{Malformed, Reader, Writer, checksum};
-use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use base::limits::VALUE_BYTES_MAX;
 use bytes::Bytes;
 use logic::consensus::Configuration;
 use store::TreeRow;
+use store::trees::TREE_KEY_BYTES_MAX;
 use transport::CallKind;
 
 const VERSION: u8 = 1;
@@ -31,8 +32,9 @@ const VERSION: u8 = 1;
 const MARK_MAX: u64 = u64::MAX / 2;
 /// Bytes in front of a part's rows.
 pub(super) const HEAD_BYTES: usize = 26;
-/// Maximum bytes of a tree key, with its prefix: a row's, an outcome's or a hint's.
-pub const KEY_MAX: usize = KEY_BYTES_MAX + 64;
+/// Maximum bytes of a tree key, with its prefix. The longest are those of index entries, which hold
+/// a field, a term and a key.
+pub const KEY_MAX: usize = TREE_KEY_BYTES_MAX;
 /// Maximum bytes of a value in the store, with its header.
 pub(super) const VALUE_MAX: usize = VALUE_BYTES_MAX + 1024;
 
