@@ -4,13 +4,14 @@
 use super::group::Group;
 use super::seals::BOOKKEEPING_BUCKET;
 use base::codec::Malformed;
-use base::{BucketId, Error, LogIndex, NodeId, Part, Reason, Result};
+use base::range::prefix_end;
+use base::{BucketId, Error, GroupId, LogIndex, NodeId, Part, Reason, Result};
 use bytes::Bytes;
 use replica_state::comparison::message::{ComparisonAnswer, ComparisonQuestion, Sum};
 use replica_state::comparison::{
     ComparisonReport, DIFFERENCES_MAX, Difference, digest_piece, marker_key, read_keys, read_marker,
 };
-use replica_state::layout::{self, Space};
+use replica_state::layout::{self, BUCKET_SPACES, Space};
 use runtime::round::{progress, rest};
 use runtime::submit::Ticket;
 use runtime::world;
@@ -102,7 +103,7 @@ impl GroupComparison<'_> {
 
     async fn spans(&self) -> Result<()> {
         let mut round = self.begin().await?;
-        for span in spans(self.group, &(self.live_buckets)()) {
+        for span in spans(self.group.id, &(self.live_buckets)()) {
             let mut low = span.low.clone();
             while low < span.high {
                 if world::milliseconds() > round.begun_ms + ROUND_MS {
@@ -293,37 +294,38 @@ impl GroupComparison<'_> {
     }
 }
 
-/// Returns all tree keys of a group, except rows of buckets that are not in force.
-fn spans(group: &Group, live: &BTreeSet<BucketId>) -> Vec<KeySpan> {
+/// Returns all tree keys of a group, except those of buckets that are not in force.
+fn spans(group: GroupId, live: &BTreeSet<BucketId>) -> Vec<KeySpan> {
     let space_start = |space| {
         let mut key = Vec::new();
-        layout::space_key(group.id, space, &mut key);
+        layout::space_key(group, space, &mut key);
         Bytes::from(key)
     };
-    let rows_start = |bucket| {
-        let mut key = Vec::new();
-        layout::row_key(group.id, bucket, &[], &mut key);
-        Bytes::from(key)
-    };
-    let mut spans = vec![KeySpan {
-        low: space_start(Space::Mark),
-        high: space_start(Space::Row),
-        bucket: None,
-    }];
-    // Bucket 0 holds the database's own rows, and always exists.
-    for bucket in std::iter::once(BOOKKEEPING_BUCKET)
-        .chain(live.iter().copied().filter(|bucket| *bucket != BOOKKEEPING_BUCKET))
-    {
-        let high = match bucket.0.checked_add(1) {
-            Some(next) => rows_start(BucketId(next)),
-            None => space_start(Space::Expiry),
-        };
-        spans.push(KeySpan { low: rows_start(bucket), high, bucket: Some(bucket) });
+    let end_of = |prefix: &[u8]| Bytes::from(prefix_end(prefix).expect("no space is 0xFF"));
+    let mut spans = Vec::new();
+    let mut low = space_start(Space::Mark);
+    for space in BUCKET_SPACES {
+        let start = space_start(space);
+        let end = end_of(&start);
+        spans.push(KeySpan { low, high: start, bucket: None });
+        // Bucket 0 holds the database's own rows, and always exists.
+        let others = live.iter().copied().filter(|bucket| *bucket != BOOKKEEPING_BUCKET);
+        spans.extend(std::iter::once(BOOKKEEPING_BUCKET).chain(others).map(|bucket| {
+            let mut prefix = Vec::new();
+            layout::bucket_key(group, space, bucket, &[], &mut prefix);
+            let high = end_of(&prefix);
+            KeySpan { low: prefix.into(), high, bucket: Some(bucket) }
+        }));
+        low = end;
     }
-    let end = match group.id.0.checked_add(1) {
+    let end = match group.0.checked_add(1) {
         Some(next) => Bytes::copy_from_slice(&next.to_be_bytes()),
         None => Bytes::from_static(&[0xff; 5]),
     };
-    spans.push(KeySpan { low: space_start(Space::Expiry), high: end, bucket: None });
+    spans.push(KeySpan { low, high: end, bucket: None });
+    spans.retain(|span| span.low < span.high);
     spans
 }
+
+#[cfg(test)]
+mod tests;
