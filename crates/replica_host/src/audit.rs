@@ -10,6 +10,7 @@ use metadata::catalog::Catalog;
 use replica_state::comparison::{
     ComparisonReport, ComparisonStatus, Comparisons, Difference, DifferenceStatus,
 };
+use replica_state::layout::Space;
 use replication::GroupComparison;
 use replication::group::Group;
 use replication::seals::BOOKKEEPING_BUCKET;
@@ -163,9 +164,14 @@ impl ReplicaAudit {
             nodes.iter().map(|node| self.links.name_of(*node)).collect()
         };
         let agreeing: Vec<_> = difference.agreeing.iter().map(names).collect();
+        let kind = match difference.space() {
+            Some(Space::Index) => "index entries",
+            Some(Space::Feed) => "feed entries",
+            _ => "keys",
+        };
         let range = match (&bucket, upto.is_empty()) {
-            (Some(bucket), true) => format!("bucket `{bucket}`, keys from `{from}` to the end"),
-            (Some(bucket), false) => format!("bucket `{bucket}`, keys from `{from}` to `{upto}`"),
+            (Some(bucket), true) => format!("bucket `{bucket}`, {kind} from `{from}` to the end"),
+            (Some(bucket), false) => format!("bucket `{bucket}`, {kind} from `{from}` to `{upto}`"),
             (None, _) => format!("internal rows of the group, from `{from}` to `{upto}`"),
         };
         let text = format!("{range}: {} hold different rows", join_agreeing(&agreeing));

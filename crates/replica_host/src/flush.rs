@@ -12,15 +12,16 @@
 
 use crate::data_dir::OpenDataDir;
 use crate::groups::Groups;
-use base::{LogIndex, Result};
+use base::{BucketId, GroupId, LogIndex, Result};
 use dynamo::vnode_store::VnodeStore;
+use replica_state::layout;
 use replication::group::Group;
 use runtime::log_writer::{LogWriterHandle, store_error};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard};
-use store::{Position, Trees};
+use store::{Chunk, Position, Trees};
 
 /// The part of the log's limit that is retained for lagging members is the limit divided by this.
 const RETAINED_FRACTION: u64 = 2;
@@ -103,11 +104,30 @@ impl StoreFlusher {
         self.flush_and_collapse()
     }
 
+    /// Removes everything of a bucket of a group and frees its space.
+    pub fn drop_bucket(&self, group: GroupId, bucket: BucketId) -> Result<()> {
+        drop_bucket(&*self.trees, group, bucket)?;
+        self.flush_and_collapse()
+    }
+
     /// Seals the store's tables and makes them durable.
     pub fn flush_tables(&self) -> Result<()> {
         self.trees.rotate().map_err(store_error)?;
         self.trees.flush().map_err(store_error)
     }
+}
+
+fn drop_bucket(trees: &dyn Trees, group: GroupId, bucket: BucketId) -> Result<()> {
+    let [rows, others @ ..] = layout::bucket_prefixes(group, bucket);
+    trees.drop_prefix(&rows).map_err(store_error)?;
+    for prefix in others {
+        let chunk = Chunk::read(&*trees.snapshot(), &prefix, None, 0).map_err(store_error)?;
+        // Most buckets have rows in the first space only. To drop nothing would write files.
+        if !chunk.rows.is_empty() {
+            trees.drop_prefix(&prefix).map_err(store_error)?;
+        }
+    }
+    Ok(())
 }
 
 /// Outcome of a step.
@@ -257,5 +277,35 @@ impl Flush {
     /// durable.
     pub fn end(&self) -> Position {
         self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replica_state::layout::BUCKET_SPACES;
+    use store::{MemoryTrees, RowChange};
+
+    #[test]
+    fn dropped_bucket_leaves_nothing_in_any_space_and_takes_nothing_of_others() {
+        let trees = MemoryTrees::new(1 << 20);
+        let tree_key = |space, bucket, name: &[u8]| {
+            let mut key = Vec::new();
+            layout::bucket_key(GroupId(3), space, BucketId(bucket), name, &mut key);
+            key
+        };
+        let all = BUCKET_SPACES.into_iter().flat_map(|space| {
+            [(6, "k"), (7, ""), (7, "k"), (8, "")]
+                .map(|(bucket, name)| tree_key(space, bucket, name.as_bytes()))
+        });
+        let mut puts = all.map(|key| RowChange::Put(key.into(), "row".into()));
+        trees.apply(&mut puts).expect("memory");
+        drop_bucket(&trees, GroupId(3), BucketId(7)).expect("memory");
+        let left = Chunk::read(&*trees.snapshot(), &[], None, usize::MAX).expect("memory");
+        let left: Vec<_> = left.rows.iter().map(|(key, _)| key.to_vec()).collect();
+        let others = BUCKET_SPACES
+            .into_iter()
+            .flat_map(|space| [tree_key(space, 6, b"k"), tree_key(space, 8, b"")]);
+        assert_eq!(left, others.collect::<Vec<_>>());
     }
 }

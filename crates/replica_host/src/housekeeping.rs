@@ -15,7 +15,6 @@ use crate::slowdown_watch::SlowdownWatch;
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
 use dynamo::vnode_store::VnodeStore;
 use metadata::Directory;
-use replica_state::layout;
 use runtime::disk_space::DiskFigures;
 use runtime::log_writer::store_error;
 use runtime::{Beat, FileTasks, MaintenanceSignal, WritePacer, process, world};
@@ -270,9 +269,7 @@ impl Housekeeper {
         if !state.is_applied(&group.apply_progress(), now) {
             return Ok(false);
         }
-        let mut prefix = Vec::new();
-        layout::row_key(group.id, bucket, &[], &mut prefix);
-        self.flusher.drop_prefix(&prefix)?;
+        self.flusher.drop_bucket(group.id, bucket)?;
         tracing::debug!(
             target: "store", bucket = bucket.0, "the space of a dropped bucket is reclaimed"
         );
