@@ -85,6 +85,12 @@ base::mutants! {
         KeepUndoneCounts,
         /// Completes a count with the rows of a snapshot, without the changes since.
         CountWithoutChanges,
+        /// Leaves the index entries of a row in place when the row changes or goes.
+        KeepOldIndexEntries,
+        /// Lets two keys have the same term of a unique index.
+        SkipUniqueCheck,
+        /// Builds an index from rows that are applied, and misses those that are not.
+        BuildFromAppliedRows,
         /// Decides about rights only where a forwarded request is opened, not where requests enter.
         SkipFrontEndRights,
     }
