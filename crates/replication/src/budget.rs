@@ -107,7 +107,6 @@ impl Budget {
     }
 
     /// Returns the rows that were counted.
-    #[cfg(test)]
     pub(super) fn rows(&self) -> usize {
         self.rows
     }

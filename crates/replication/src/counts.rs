@@ -66,7 +66,8 @@ impl BucketCount {
         bytes
     }
 
-    fn read(value: &[u8]) -> std::result::Result<BucketCount, Malformed> {
+    /// Decodes what the store holds.
+    pub(super) fn read(value: &[u8]) -> std::result::Result<BucketCount, Malformed> {
         let mut reader = Reader::new(value);
         if reader.u8("count")? != FORMAT {
             return Err(Malformed("count"));

@@ -84,6 +84,7 @@ mod tests {
     use super::*;
     use crate::budget::Budget;
     use crate::counts::BucketCounts;
+    use crate::group_indexes::GroupIndexes;
     use crate::overlay::StoreSource;
     use crate::pending_entry::{EntryBuffers, PendingEntry};
     use base::limits::SESSION_TTL_MS;
@@ -105,6 +106,7 @@ mod tests {
             budget: Budget::unbounded(),
             saw_expired: false,
             counts: &mut BucketCounts::default(),
+            indexes: &mut GroupIndexes::default(),
             scratch: &mut Vec::new(),
         };
         for (session, used) in [(1, 5), (2, 5), (3, 7)] {

@@ -2,7 +2,9 @@
 //! the crate `fuzz` builds this.
 
 use super::entry::{read_entry, read_stop_sign};
+use super::index_row::EntryRow;
 use super::outcome::{self, StoredOutcome};
+use super::replicated_index::ReplicatedIndex;
 use super::seals::Seal;
 use super::{apply, inbox, witness_log};
 use base::{GroupId, LogIndex, Reason};
@@ -41,6 +43,12 @@ pub fn entry(kind: u8, bytes: &Bytes) {
             replica_state::fuzzing::mark_and_keys(bytes);
             if let Ok(seal) = Seal::read(bytes) {
                 assert_eq!(Seal::read(&seal.write().into()), Ok(seal));
+            }
+            if let Ok(record) = ReplicatedIndex::decode(bytes) {
+                assert_eq!(record.encode(), bytes[..], "a record has one form");
+            }
+            for is_unique in [false, true] {
+                let _ = EntryRow::decode(is_unique, bytes, bytes);
             }
         }
         _ => replica_state::fuzzing::comparison(bytes),

@@ -11,6 +11,7 @@ use super::dirty_keys::DirtyKeyTracking;
 use super::driver_handle::DriverHandle;
 use super::entry_times::EntryStages;
 use super::gate::Gate;
+use super::group_indexes::AppliedIndexes;
 use super::heavy::HeavyUpdates;
 use super::large::LargeUpdates;
 use super::leadership::LeadershipState;
@@ -22,6 +23,7 @@ use super::wait::Applied;
 use super::witness_log::WitnessLog;
 use crate::bucket::Bucket;
 use base::{Error, GroupId, LogIndex, Result};
+use bytes::Bytes;
 use runtime::metrics::Metrics;
 use runtime::submit::Ticket;
 use runtime::sync::MutexGuard;
@@ -47,6 +49,8 @@ pub struct Group {
     pub observer: OnceLock<Arc<dyn Observer>>,
     /// Seals of buckets that left the group, or are about to.
     pub seals: Arc<Seals>,
+    /// Indexes of the group's buckets, by the applied rows.
+    pub indexes: Arc<AppliedIndexes>,
     /// Entries that a witness keeps in place of rows.
     pub(super) witness_log: Option<std::sync::Mutex<WitnessLog>>,
     /// Pauses of applying while the store lags.
@@ -60,6 +64,19 @@ pub struct Group {
     state: Gate<GroupState>,
 }
 
+/// Observer of what a group keeps of its own.
+struct BookkeepingObserver {
+    seals: Arc<Seals>,
+    indexes: Arc<AppliedIndexes>,
+}
+
+impl Observer for BookkeepingObserver {
+    fn changed(&self, key: &[u8], row: Option<&Bytes>) {
+        self.seals.changed(key, row);
+        self.indexes.changed(key, row);
+    }
+}
+
 impl Group {
     /// Creates a group from its recovered state.
     pub fn new(recovered: RecoveredGroup, shared: Shared) -> Group {
@@ -68,10 +85,14 @@ impl Group {
         let loaded = Seals::load(id, &*shared.trees);
         let witness_log =
             recovered.is_witness_replica.then(|| WitnessLog::load(id, &shared)).transpose();
-        let load_error = loaded.as_ref().err().or(witness_log.as_ref().err()).cloned();
+        let indexes = AppliedIndexes::load(id, &*shared.trees);
+        let load_error = loaded.as_ref().err().or(witness_log.as_ref().err());
+        let load_error = load_error.or(indexes.as_ref().err()).cloned();
         let (seals, observer) = (Arc::new(loaded.unwrap_or_default()), OnceLock::new());
+        let indexes = Arc::new(indexes.unwrap_or_default());
         if id != GroupId::DIRECTORY {
-            let _ = observer.set(seals.clone() as Arc<dyn Observer>); // The cell is new.
+            let observers = BookkeepingObserver { seals: seals.clone(), indexes: indexes.clone() };
+            let _ = observer.set(Arc::new(observers) as Arc<dyn Observer>); // The cell is new.
         }
         let sealed = seals.all().sealed;
         let leadership = LeadershipState::new(id, shared.node, &recovered.replica);
@@ -84,6 +105,7 @@ impl Group {
             applied: Applied::new(mark),
             observer,
             seals,
+            indexes,
             witness_log: witness_log.unwrap_or_default(),
             pauses: WriterPauses::default(),
             tracking: DirtyKeyTracking::default(),

@@ -14,6 +14,7 @@
 //! Never: decides the leader (that is `logic`).
 
 use super::counts::BucketCounts;
+use super::group_indexes::GroupIndexes;
 use super::mastership::Mastership;
 use super::seals::Seals;
 use super::state::GroupState;
@@ -183,7 +184,8 @@ impl LeadershipState {
         if !is_unchanged {
             state.end_epoch(applied);
             let counts = BucketCounts::load(self.group, trees)?;
-            state.queue.restart(state.progress.mark, counts);
+            let indexes = GroupIndexes::load(self.group, trees)?;
+            state.queue.restart(state.progress.mark, counts, indexes);
             state.master.load(self.group, trees, seals.all().sealed)?;
         }
         state.mastership.is_held = true;

@@ -8,6 +8,7 @@
 use super::budget::Budget;
 use super::counts::BucketCounts;
 use super::effect_merge::{EffectMerge, NewestEffect};
+use super::group_indexes::GroupIndexes;
 use super::pending_entry::PendingEntry;
 use base::error::corrupt;
 use base::range::Direction;
@@ -35,6 +36,8 @@ pub struct Overlay<'a> {
     pub saw_expired: bool,
     /// Counts of the group, changed with the rows that are written.
     pub counts: &'a mut BucketCounts,
+    /// Indexes in force, whose entries change with the rows that are written.
+    pub indexes: &'a mut GroupIndexes,
     /// Buffer for tree keys, so that lookups allocate nothing.
     pub scratch: &'a mut Vec<u8>,
 }

@@ -14,6 +14,7 @@ use super::batching::BatchingPolicy;
 use super::budget::Budget;
 use super::clock::GroupClock;
 use super::counts::BucketCounts;
+use super::group_indexes::GroupIndexes;
 use super::large::LargeTurn;
 use super::overlay::{Overlay, StoreSource};
 use super::pending_entry::{EntryBuffers, PendingEntry};
@@ -47,6 +48,8 @@ pub struct ProposalQueue {
     next_version: u64,
     /// Counts of the group's counted buckets, after the last update of the open entry.
     pub(super) counts: BucketCounts,
+    /// Indexes in force in the group's buckets, after the last update of the open entry.
+    pub(super) indexes: GroupIndexes,
     /// Bound on undecided bytes: beyond it updates are answered `overloaded`.
     bytes_max: usize,
     /// Buffer for tree keys.
@@ -91,6 +94,7 @@ impl ProposalQueue {
             clock: GroupClock::starting_at(mark.time),
             next_version: mark.next_version.max(1),
             counts: BucketCounts::default(),
+            indexes: GroupIndexes::default(),
             bytes_max,
             scratch: Vec::new(),
             buffers: EntryBuffers::default(),
@@ -99,12 +103,13 @@ impl ProposalQueue {
         }
     }
 
-    /// Restarts behind the last applied entry, which another master may have proposed. `counts`:
-    /// those of the applied rows.
-    pub(super) fn restart(&mut self, mark: Mark, counts: BucketCounts) {
+    /// Restarts behind the last applied entry, which another master may have proposed. `counts`
+    /// and `indexes`: those of the applied rows.
+    pub(super) fn restart(&mut self, mark: Mark, counts: BucketCounts, indexes: GroupIndexes) {
         self.clock = GroupClock::starting_at(mark.time);
         self.next_version = mark.next_version.max(1);
         self.counts = counts;
+        self.indexes = indexes;
     }
 
     /// Opens an entry unless one is open. Returns true if it holds no update yet, and its length in
@@ -134,6 +139,7 @@ impl ProposalQueue {
             budget: Budget::unbounded(),
             saw_expired: false,
             counts: &mut self.counts,
+            indexes: &mut self.indexes,
             scratch: &mut self.scratch,
         }
     }

@@ -1,7 +1,8 @@
 //! Change of a row: the one place where an evaluation writes or removes a row of a bucket.
 //!
-//! Promises: a change and what follows from it (the count of its bucket) are effects of the same
-//! update, so a savepoint undoes both or neither.
+//! Promises: a change and what follows from it (the count of its bucket, the entries of its
+//! indexes) are effects of the same update, so a savepoint undoes both or neither.
+//! Cost: a bucket without indexes pays for a check of one flag.
 
 use super::overlay::Overlay;
 use base::{BucketId, Result, Version};
@@ -22,16 +23,27 @@ impl<'a> From<Option<&'a StoredRow>> for RowBefore<'a> {
     }
 }
 
-/// Row under a key after a change.
-#[derive(Clone, Copy)]
-enum RowAfter<'a> {
-    /// The value may consist of parts.
-    Written {
-        version: Version,
-        expires: Option<u64>,
-        value: &'a [&'a [u8]],
-    },
-    Removed,
+/// Origin of a row that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowOrigin {
+    /// An update, which may be refused.
+    Update,
+    /// Another group, which has accepted the row: whatever it holds, it is written. Rows that are
+    /// copied one by one are not as of one moment before all are there.
+    Copied,
+}
+
+/// Row that is written.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRow<'a> {
+    /// Its version.
+    pub version: Version,
+    /// Group time at which it expires.
+    pub expires: Option<u64>,
+    /// The value, in parts.
+    pub value: &'a [&'a [u8]],
+    /// Origin of the row.
+    pub origin: RowOrigin,
 }
 
 impl Overlay<'_> {
@@ -62,15 +74,16 @@ impl Overlay<'_> {
             self.forget_hint(bucket, key, previous.filter(|previous| *previous != expires));
             self.put_hint(expires, bucket, key);
         }
-        let after = RowAfter::Written { version: self.open.version(), expires, value };
-        self.change_row(bucket, key, before, after)
+        let (version, origin) = (self.open.version(), RowOrigin::Update);
+        let after = NewRow { version, expires, value, origin };
+        self.change_row(bucket, key, before, Some(after))
     }
 
-    /// Writes a row with the version that it has already.
+    /// Writes a row that another group has accepted, with the version that it has already.
     pub fn put_versioned(&mut self, bucket: BucketId, key: &[u8], row: &StoredRow) -> Result<()> {
         let StoredRow { version, expires, ref value } = *row;
-        let after = RowAfter::Written { version, expires, value: &[value] };
-        self.change_row(bucket, key, RowBefore::Unread, after)?;
+        let after = NewRow { version, expires, value: &[value], origin: RowOrigin::Copied };
+        self.change_row(bucket, key, RowBefore::Unread, Some(after))?;
         if let Some(expires) = expires {
             self.put_hint(expires, bucket, key);
         }
@@ -80,13 +93,13 @@ impl Overlay<'_> {
     /// Deletes a row that the caller has not kept, and its hint. `expires`: expiry of the row.
     pub fn remove(&mut self, bucket: BucketId, key: &[u8], expires: Option<u64>) -> Result<()> {
         self.forget_hint(bucket, key, expires);
-        self.change_row(bucket, key, RowBefore::Unread, RowAfter::Removed)
+        self.change_row(bucket, key, RowBefore::Unread, None)
     }
 
     /// Deletes a row that the caller has read, and its hint.
     pub fn remove_read(&mut self, bucket: BucketId, key: &[u8], row: &StoredRow) -> Result<()> {
         self.forget_hint(bucket, key, row.expires);
-        self.change_row(bucket, key, RowBefore::Read(row), RowAfter::Removed)
+        self.change_row(bucket, key, RowBefore::Read(row), None)
     }
 
     /// Deletes a row that has expired, and leaves its hint to the caller.
@@ -96,28 +109,30 @@ impl Overlay<'_> {
         key: &[u8],
         row: &StoredRow,
     ) -> Result<()> {
-        self.change_row(bucket, key, RowBefore::Read(row), RowAfter::Removed)
+        self.change_row(bucket, key, RowBefore::Read(row), None)
     }
 
+    /// Writes a row, or removes it if there is no new one. Errors: those of a value that the
+    /// bucket's indexes refuse.
     #[inline]
     fn change_row(
         &mut self,
         bucket: BucketId,
         key: &[u8],
         before: RowBefore<'_>,
-        after: RowAfter<'_>,
+        after: Option<NewRow<'_>>,
     ) -> Result<()> {
+        self.change_entries(bucket, key, before, after)?;
         layout::row_key(self.group, bucket, key, self.scratch);
+        let value_bytes: Option<usize> =
+            after.map(|row| row.value.iter().map(|part| part.len()).sum());
+        self.count_write(bucket, before, value_bytes)?;
         let bytes_before = self.open.payload_bytes();
         match after {
-            RowAfter::Written { version, expires, value } => {
-                self.count_write(bucket, before, Some(value.iter().map(|part| part.len()).sum()))?;
+            Some(NewRow { version, expires, value, .. }) => {
                 self.open.put(self.scratch, version, expires, value);
             }
-            RowAfter::Removed => {
-                self.count_write(bucket, before, None)?;
-                self.open.remove(self.scratch);
-            }
+            None => self.open.remove(self.scratch),
         }
         self.budget.count_written(self.open.payload_bytes() - bytes_before);
         Ok(())

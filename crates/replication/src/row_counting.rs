@@ -116,6 +116,7 @@ mod tests {
     use crate::budget::Budget;
     use crate::counts::{BucketCount, BucketCounts};
     use crate::evaluate::evaluate;
+    use crate::group_indexes::GroupIndexes;
     use crate::overlay::StoreSource;
     use crate::pending_entry::{EntryBuffers, PendingEntry};
     use base::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, When};
@@ -172,6 +173,7 @@ mod tests {
             budget: Budget::unbounded(),
             saw_expired: false,
             counts: &mut counts,
+            indexes: &mut GroupIndexes::default(),
             scratch: &mut Vec::new(),
         };
         evaluate(&mut overlay, &bucket, update).expect("it goes");
@@ -198,6 +200,7 @@ mod tests {
                 budget: Budget::unbounded(),
                 saw_expired: false,
                 counts: &mut *counts,
+                indexes: &mut GroupIndexes::default(),
                 scratch: &mut Vec::new(),
             };
             let outcome = evaluate(&mut overlay, bucket, update).map(|_| ());

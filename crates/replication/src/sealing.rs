@@ -6,11 +6,15 @@ use super::overlay::Overlay;
 use super::seals::{BOOKKEEPING_BUCKET, SEALED, Seal, bucket_moved_error, seal_key};
 use crate::bucket::Bucket;
 use base::error::corrupt;
+use base::limits::LOG_RECORD_BYTES_MAX;
 use base::{BucketId, Error, Reason, Result};
 use replica_state::layout::{self, StoredRow};
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
 use runtime::submit::Ticket;
+
+/// Maximum bytes that a write of the group's own may add to an entry of the log.
+const WRITTEN_BYTES_MAX: usize = LOG_RECORD_BYTES_MAX / 4 * 3;
 
 impl Group {
     /// Refuses the answer to a read of a sealed bucket, or of one that was changed since it was
@@ -87,7 +91,9 @@ impl Group {
         let (is_first, begun_bytes) = state.queue.begin(&state.replica);
         let mut overlay = state.queue.overlay(&*self.shared.trees);
         let savepoint = overlay.savepoint();
-        let written = write(&mut overlay);
+        let written = write(&mut overlay).and_then(|written| {
+            check_written_bytes(overlay.open.payload_bytes() - begun_bytes).map(|()| written)
+        });
         if written.is_err() {
             // The open entry holds updates of others, which are not affected.
             overlay.undo(savepoint);
@@ -99,4 +105,16 @@ impl Group {
         }
         Ok((state.queue.ticket(&self.applied), written))
     }
+}
+
+/// Refuses what would not fit into a record of the log: copied rows may have many index entries.
+fn check_written_bytes(bytes: usize) -> Result<()> {
+    if bytes <= WRITTEN_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!(
+        "{bytes} bytes of rows and their index entries do not fit into one entry of the log: drop \
+         an index of the bucket"
+    );
+    Err(Error::new(Reason::TooLarge, text))
 }

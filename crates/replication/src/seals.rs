@@ -10,6 +10,7 @@
 //! s | bucket u32 BE -> format u8 (1) | group time u64 | version u64    the bucket is sealed
 //! i | bucket u32 BE -> format u8 (1) | see bucket_moves/intake.rs  the bucket is copied in
 //! c | bucket u32 BE -> see counts.rs                               the bucket is counted
+//! x | bucket u32 BE | number u32 BE -> see replicated_index.rs         the bucket has an index
 //! ```
 
 use super::shared::Observer;

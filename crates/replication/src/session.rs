@@ -229,6 +229,7 @@ mod tests {
     use super::*;
     use crate::budget::Budget;
     use crate::counts::BucketCounts;
+    use crate::group_indexes::GroupIndexes;
     use crate::overlay::StoreSource;
     use crate::pending_entry::{EntryBuffers, PendingEntry};
     use base::request::Expiry;
@@ -266,6 +267,7 @@ mod tests {
             budget: Budget::unbounded(),
             saw_expired: false,
             counts: &mut BucketCounts::default(),
+            indexes: &mut GroupIndexes::default(),
             scratch: &mut Vec::new(),
         };
         act(&mut overlay, &bucket);

@@ -4,6 +4,7 @@ use super::budget::Budget;
 use super::counts::BucketCounts;
 use super::evaluate::{Weight, evaluate_with_budget};
 use super::group::Group;
+use super::group_indexes::GroupIndexes;
 use super::heavy::Turn;
 use super::large::LargeTurn;
 use super::overlay::{Overlay, StoreSource};
@@ -179,9 +180,12 @@ impl Group {
     /// The applied rows are as good for this as the undecided ones: an update that is too expensive
     /// now may be refused, though another update might make it cheaper in the next moment.
     pub(super) fn dry_run(&self, bucket: &Bucket, update: &Update) -> Result<()> {
-        let budget = Budget::for_dry_run();
-        match self.evaluate_unlocked(bucket, update, StoreSource::Live(&*self.shared.trees), budget)
-        {
+        let store = StoreSource::Live(&*self.shared.trees);
+        let outcome = self.with_unlocked_overlay(bucket, store, |overlay| {
+            *overlay.indexes = self.indexes.in_force(bucket.id);
+            evaluate_with_budget(overlay, bucket, update, Budget::for_dry_run())
+        });
+        match outcome {
             Err(error) if error.reason == Reason::TooLarge => Err(error),
             _ => Ok(()),
         }
@@ -193,16 +197,20 @@ impl Group {
         let snapshot = self.shared.trees.snapshot();
         let index = self.applied.visible_index();
         let store = StoreSource::Snapshot(&*snapshot);
-        (index, self.evaluate_unlocked(bucket, update, store, Budget::for_reads()))
+        let outcome = self.with_unlocked_overlay(bucket, store, |overlay| {
+            evaluate_with_budget(overlay, bucket, update, Budget::for_reads())
+        });
+        (index, outcome)
     }
 
-    fn evaluate_unlocked(
+    /// Runs an evaluation without the group's lock, on the store alone. Its effects are dropped. No
+    /// index is in force.
+    pub(super) fn with_unlocked_overlay<T>(
         &self,
         bucket: &Bucket,
-        update: &Update,
         store: StoreSource<'_>,
-        budget: Budget,
-    ) -> Result<Outcome> {
+        evaluate: impl FnOnce(&mut Overlay) -> T,
+    ) -> T {
         let (mut pending, time) = (VecDeque::new(), self.applied.time());
         let mut open =
             PendingEntry::new(LogIndex(0), time, 0, world::salt(), EntryBuffers::default());
@@ -210,7 +218,7 @@ impl Group {
             true => BucketCounts::for_dry_run(bucket.id),
             false => BucketCounts::default(),
         };
-        let mut overlay = Overlay {
+        evaluate(&mut Overlay {
             group: self.id,
             store,
             pending: &mut pending,
@@ -218,8 +226,8 @@ impl Group {
             budget: Budget::unbounded(),
             saw_expired: false,
             counts: &mut counts,
+            indexes: &mut GroupIndexes::default(),
             scratch: &mut Vec::new(),
-        };
-        evaluate_with_budget(&mut overlay, bucket, update, budget)
+        })
     }
 }

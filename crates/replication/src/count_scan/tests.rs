@@ -5,6 +5,7 @@ use crate::apply::apply_entry_to;
 use crate::bucket::Bucket;
 use crate::counts::{BucketCount, BucketCounts, count_tree_key};
 use crate::evaluate::{evaluate, expire_due};
+use crate::group_indexes::GroupIndexes;
 use crate::overlay::{Overlay, row_bounds};
 use crate::proposal_queue::ProposalQueue;
 use crate::proposal_queue::tests::replica;
@@ -204,7 +205,7 @@ impl BareGroup {
         // A version that was never applied is given again.
         let applied = counts.get(COUNTED).map(|count| count.begun);
         self.differences.retain(|begun, _| applied == Some(*begun));
-        self.queue.restart(self.mark, counts);
+        self.queue.restart(self.mark, counts, GroupIndexes::default());
     }
 
     fn run(&mut self, step: CountStep) {

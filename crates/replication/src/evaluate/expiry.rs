@@ -3,6 +3,7 @@
 use crate::bucket::Bucket;
 use crate::overlay::Overlay;
 use crate::row_change::RowBefore;
+use base::limits::EVALUATION_ROWS_MAX;
 use base::request::{ExpireWhen, Expiry};
 use base::{Key, Outcome, Properties, Result, SessionId, UserDigest};
 use bytes::Bytes;
@@ -63,6 +64,12 @@ pub(super) fn expire(
     Ok(Outcome::Applied(true))
 }
 
+/// Bytes of effects at which a sweep ends: the rows that it removes may have many index entries.
+const SWEEP_BYTES: usize = 4 << 20;
+/// Rows, counted as a [`Budget`](crate::budget::Budget) does, at which a sweep ends: large ones, of
+/// which each index reads the value.
+const SWEEP_ROWS: usize = EVALUATION_ROWS_MAX;
+
 /// Outcome of a sweep.
 pub struct SweepResult {
     /// Number of hints checked.
@@ -88,9 +95,17 @@ pub fn expire_due(
     let now = overlay.open.time;
     let ignores_position = Mutant::RestartExpirySweep.is_active();
     let from = if from.is_empty() || ignores_position { overlay.sweep_position()? } else { from };
-    let (due, position) = overlay.due_hints(&from, max)?;
-    let mut sessions = Vec::new();
+    let (due, mut position) = overlay.due_hints(&from, max)?;
+    let (mut sessions, mut checked) = (Vec::new(), 0);
+    let (begun_bytes, begun_rows) = (overlay.open.payload_bytes(), overlay.budget.rows());
     for hint in &due {
+        let is_full = overlay.open.payload_bytes() - begun_bytes >= SWEEP_BYTES
+            || overlay.budget.rows() - begun_rows >= SWEEP_ROWS;
+        if is_full {
+            position = hint.clone();
+            break;
+        }
+        checked += 1;
         let Some((_, bucket, name)) = layout::read_expiry_key(hint) else { continue };
         if bucket == SESSION_BUCKET {
             sessions.extend(expire_session(overlay, now, &name)?.map(|removed| removed.user));
@@ -108,7 +123,7 @@ pub fn expire_due(
         overlay.put_sweep_position(&position);
     }
     let next = overlay.next_hint(&position, ahead_ms)?;
-    Ok(SweepResult { checked: due.len(), sessions, position, next })
+    Ok(SweepResult { checked, sessions, position, next })
 }
 
 /// Removes a session that has expired, and returns it. `None`: it is in use, or there is none.

@@ -152,11 +152,16 @@ fn answer_bytes(outcome: &Result<Outcome>) -> usize {
 }
 
 /// Returns true if an error aborts a sequence whose steps may fail one by one: a failed assertion
-/// among its own steps, and errors that no step caused. A failed assertion inside a nested sequence
+/// among its own steps, and errors that no step caused. (A term of a unique index that another key
+/// has is the fault of its step.) A failed assertion inside a nested sequence
 /// undoes that step only (`MSETNX` in Redis' `MULTI`).
 fn aborts_sequence(update: &Update, error: &Error) -> bool {
     match error.reason {
-        Reason::NotANumber | Reason::NotFound | Reason::TooLarge | Reason::Malformed => false,
+        Reason::NotANumber
+        | Reason::NotFound
+        | Reason::TooLarge
+        | Reason::Malformed
+        | Reason::AlreadyExists => false,
         Reason::AssertionFailed | Reason::Changed => !matches!(update, Update::Sequence { .. }),
         _ => true,
     }

@@ -3,6 +3,7 @@
 use super::expiry::expiry_time;
 use crate::bucket::Bucket;
 use crate::overlay::Overlay;
+use crate::row_change::RowBefore;
 use base::request::{Expiry, OnMissing, When};
 use base::{Error, Key, Outcome, Range, Reason, Result, Value, Version, limits};
 use replica_state::layout::StoredRow;
@@ -209,7 +210,10 @@ pub(super) fn delete_prefix(
     })?;
     for (key, expires, value_bytes) in &found {
         overlay.note_value(bucket.id, key, *value_bytes);
-        overlay.remove(bucket.id, key, *expires)?;
+        overlay.remove(bucket.id, key, *expires).map_err(|error| match error.reason {
+            Reason::TooLarge => too_much_to_delete(),
+            _ => error,
+        })?;
     }
     Ok(Outcome::Count(found.len() as u64))
 }
@@ -287,12 +291,16 @@ pub(super) fn rename(
     let Some(row) = overlay.row(bucket.id, from)? else {
         return Err(Error::key(Reason::NotFound, from));
     };
-    let Outcome::Applied(true) = copy(overlay, bucket, from, to, when)? else {
+    if when == When::Absent && overlay.row(bucket.id, to)?.is_some() {
         return Ok(Outcome::Applied(false));
-    };
-    if from != to {
-        overlay.remove_read(bucket.id, from, &row)?;
     }
+    let mut before = RowBefore::Read(&row);
+    if from != to {
+        // First: the new row has the same terms in the bucket's unique indexes.
+        overlay.remove_read(bucket.id, from, &row)?;
+        before = RowBefore::Unread;
+    }
+    overlay.write_row(bucket.id, to, before, row.expires, &[&row.value])?;
     Ok(Outcome::Applied(true))
 }
 

@@ -123,7 +123,7 @@ pub const CRATES: [CrateRule; 30] = [
     // The two paths do not import each other.
     CrateRule {
         name: "replication",
-        imports: &["base", "logic", "store", "runtime", "transport", "replica_state"],
+        imports: &["base", "logic", "indexes", "store", "runtime", "transport", "replica_state"],
         never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
     CrateRule { name: "dynamo", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET, KEYED] },

@@ -1,0 +1,188 @@
+//! Check of indexes: a pure function that says where the entries of a bucket differ from what its
+//! rows say, in either direction. It is the judge of tests, and of whoever looks for damage.
+
+use super::index_row::{self, EntryRow};
+use super::replicated_index::{IndexPhase, ReplicatedIndex, records_prefix};
+use super::seals::BOOKKEEPING_BUCKET;
+use base::error::corrupt;
+use base::range::prefix_end;
+use base::{BucketId, GroupId, Key, Result};
+use bytes::Bytes;
+use indexes::{DefinitionSet, IndexEntry, IndexField, IndexNumber, LivingValue, stored_entries};
+use replica_state::layout::{self, ROW_PREFIX_BYTES, Space, StoredRow};
+use runtime::log_writer::store_error;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use store::{Chunk, Snapshot, StoreError, TreeRow};
+
+/// Difference between a bucket's rows and the entries of its indexes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexMismatch {
+    /// A row has no such entry in its index, or one with another expiry or key.
+    Missing {
+        /// The entry.
+        entry: IndexEntry,
+        /// Key of the record.
+        key: Key,
+    },
+    /// No row says that there is such an entry.
+    Surplus {
+        /// The entry.
+        entry: IndexEntry,
+        /// Key of the record.
+        key: Key,
+    },
+    /// The bucket has no index whose entry this is. Tree key of the row.
+    Foreign(Bytes),
+}
+
+/// Index with its definition alone in a set.
+struct CheckedIndex {
+    record: ReplicatedIndex,
+    definitions: DefinitionSet,
+}
+
+impl CheckedIndex {
+    /// Returns true if the index must have the entries of this record.
+    fn covers(&self, key: &[u8]) -> bool {
+        let is_passed = self.record.cursor.as_ref().is_some_and(|cursor| key <= &cursor[..]);
+        self.record.is_exact() && (self.record.phase == IndexPhase::Ready || is_passed)
+    }
+}
+
+/// Indexes of a bucket, as of a snapshot of a group's store.
+struct IndexCheck<'a> {
+    snapshot: &'a dyn Snapshot,
+    group: GroupId,
+    bucket: BucketId,
+    indexes: BTreeMap<IndexNumber, CheckedIndex>,
+    mismatches: Vec<IndexMismatch>,
+    mismatches_max: usize,
+}
+
+/// Returns the differences between a bucket's rows and its indexes, at most so many: none, if every
+/// index that is ready has exactly the entries of all rows, expired or not; one that is being built
+/// has those of the rows that its builder has passed, and no entry that no row says. Indexes that
+/// nothing maintains are left out.
+///
+/// Errors: those of rows that can't be read or decoded.
+pub fn check_indexes(
+    snapshot: &dyn Snapshot,
+    group: GroupId,
+    bucket: BucketId,
+    mismatches_max: usize,
+) -> Result<Vec<IndexMismatch>> {
+    let (indexes, mismatches) = (load_indexes(snapshot, group, bucket)?, Vec::new());
+    let mut check = IndexCheck { snapshot, group, bucket, indexes, mismatches, mismatches_max };
+    check.rows()?;
+    check.entries()?;
+    check.mismatches.truncate(mismatches_max);
+    Ok(check.mismatches)
+}
+
+fn load_indexes(
+    snapshot: &dyn Snapshot,
+    group: GroupId,
+    bucket: BucketId,
+) -> Result<BTreeMap<IndexNumber, CheckedIndex>> {
+    let (mut prefix, mut indexes) = (Vec::new(), BTreeMap::new());
+    layout::row_key(group, BOOKKEEPING_BUCKET, &records_prefix(bucket), &mut prefix);
+    let all = Chunk::read(snapshot, &prefix, None, usize::MAX).map_err(store_error)?;
+    for (_, row) in &all.rows {
+        let (record, mut definitions) = (ReplicatedIndex::read_row(row)?, DefinitionSet::default());
+        definitions.insert(record.definition.clone())?;
+        indexes.insert(record.definition.number, CheckedIndex { record, definitions });
+    }
+    Ok(indexes)
+}
+
+impl<'a> IndexCheck<'a> {
+    fn range(
+        &self,
+        space: Space,
+    ) -> impl Iterator<Item = std::result::Result<TreeRow, StoreError>> + use<'a> {
+        let mut low = Vec::new();
+        layout::bucket_key(self.group, space, self.bucket, &[], &mut low);
+        let high = Bytes::from(prefix_end(&low).expect("a space is not all 0xFF"));
+        self.snapshot.range(Bound::Included(low.into()), Bound::Excluded(high), false)
+    }
+
+    /// Looks up the entries that the rows say.
+    fn rows(&mut self) -> Result<()> {
+        for found in self.range(Space::Row) {
+            let (tree_key, bytes) = found.map_err(store_error)?;
+            let key = tree_key.slice(ROW_PREFIX_BYTES..);
+            let row = StoredRow::read(&bytes).map_err(corrupt)?;
+            for index in self.indexes.values().filter(|index| index.covers(&key)) {
+                for entry in expected(index, &row) {
+                    if !self.has_entry(index, &entry, &key, row.expires)? {
+                        self.mismatches.push(IndexMismatch::Missing { entry, key: key.clone() });
+                    }
+                }
+            }
+            if self.mismatches.len() >= self.mismatches_max {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_entry(
+        &self,
+        index: &CheckedIndex,
+        entry: &IndexEntry,
+        key: &Key,
+        expires: Option<u64>,
+    ) -> Result<bool> {
+        let (mut tree_key, is_unique) = (Vec::new(), index.record.definition.is_unique);
+        index_row::index_key((self.group, self.bucket), is_unique, entry, key, &mut tree_key);
+        let found = self.snapshot.get(&tree_key).map_err(store_error)?;
+        Ok(found.is_some_and(|row| row[..] == index_row::encode(is_unique, key, expires)))
+    }
+
+    /// Looks up the rows of the entries.
+    fn entries(&mut self) -> Result<()> {
+        for found in self.range(Space::Index) {
+            let (tree_key, bytes) = found.map_err(store_error)?;
+            let field = IndexField::take(&tree_key[ROW_PREFIX_BYTES..]).map_err(corrupt)?.0;
+            let index = match &field {
+                IndexField::Declared(number) => self.indexes.get(number),
+                IndexField::Tag(_) => None,
+            };
+            let Some(index) = index else {
+                self.mismatches.push(IndexMismatch::Foreign(tree_key));
+                continue;
+            };
+            if !index.record.is_exact() {
+                continue;
+            }
+            let is_unique = index.record.definition.is_unique;
+            let row = EntryRow::decode(is_unique, &tree_key, &bytes).map_err(corrupt)?;
+            if !self.is_said(index, &row)? {
+                let EntryRow { entry, key, .. } = row;
+                self.mismatches.push(IndexMismatch::Surplus { entry, key });
+            }
+            if self.mismatches.len() >= self.mismatches_max {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if the record of an entry has it.
+    fn is_said(&self, index: &CheckedIndex, found: &EntryRow) -> Result<bool> {
+        let mut tree_key = Vec::new();
+        layout::row_key(self.group, self.bucket, &found.key, &mut tree_key);
+        let Some(bytes) = self.snapshot.get(&tree_key).map_err(store_error)? else {
+            return Ok(false);
+        };
+        let row = StoredRow::read(&bytes).map_err(corrupt)?;
+        Ok(row.expires == found.expires && expected(index, &row).any(|one| one == found.entry))
+    }
+}
+
+/// Returns the entries that a row must have in an index.
+fn expected(index: &CheckedIndex, row: &StoredRow) -> impl Iterator<Item = IndexEntry> {
+    let value = LivingValue { tags: &[], bytes: &row.value };
+    stored_entries(&index.definitions, &[value]).entries.into_iter()
+}

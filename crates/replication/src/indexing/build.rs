@@ -1,0 +1,208 @@
+//! Steps by which an index is built and removed: pages of rows or entries, each with the cursor of
+//! the next page in the same update.
+//!
+//! A step reads the newest rows, decided or not: what the builder has passed, changes maintain, and
+//! what lies behind the cursor it finds as it is then. So a step that is repeated, after a crash or
+//! by another master, writes the same.
+
+use super::write::{EntryOwner, is_unique};
+use crate::index_row::entry_space;
+use crate::overlay::Overlay;
+use crate::replicated_index::{DuplicateTerm, IndexPhase, ReplicatedIndex, record_key};
+use crate::seals::BOOKKEEPING_BUCKET;
+use base::error::corrupt;
+use base::range::{Direction, prefix_end};
+use base::{BucketId, Key, Result};
+use bytes::Bytes;
+use indexes::{DefinitionSet, IndexNumber, LivingValue, SkipCounts, stored_entries};
+use replica_state::layout::{self, ROW_PREFIX_BYTES, Space, StoredRow};
+use runtime::mutants::Mutant;
+use std::ops::Bound;
+
+/// Maximum number of rows or entries of a page.
+const PAGE_KEYS: usize = 256;
+/// Bytes of rows that are read, and of entries that are written, at which a page ends. The last row
+/// may exceed it.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// Outcome of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexStep {
+    /// Bytes that were read and written.
+    pub bytes: usize,
+    /// True if nothing is left to do: the index is ready, has failed, or is gone.
+    pub is_last: bool,
+}
+
+/// Page of rows under a prefix of tree keys.
+struct StepPage {
+    /// Rows with the ends of their tree keys, behind the prefix.
+    rows: Vec<(Bytes, Bytes)>,
+    bytes: usize,
+    /// True if no row follows.
+    is_last: bool,
+}
+
+/// Takes the next step of an index.
+pub(super) fn step(
+    overlay: &mut Overlay,
+    bucket: BucketId,
+    number: IndexNumber,
+) -> Result<IndexStep> {
+    match overlay.index_record(bucket, number)? {
+        Some(record) if record.phase == IndexPhase::Building => build(overlay, bucket, record),
+        Some(record) if record.phase == IndexPhase::Dropping => remove(overlay, bucket, record),
+        Some(_) | None => Ok(IndexStep { bytes: 0, is_last: true }),
+    }
+}
+
+fn build(
+    overlay: &mut Overlay,
+    bucket: BucketId,
+    mut record: ReplicatedIndex,
+) -> Result<IndexStep> {
+    let mut definitions = DefinitionSet::default();
+    definitions.insert(record.definition.clone())?;
+    let mut prefix = Vec::new();
+    layout::bucket_key(overlay.group, Space::Row, bucket, &[], &mut prefix);
+    let page = match Mutant::BuildFromAppliedRows.is_active() {
+        false => read_page(overlay, prefix, record.cursor.as_ref())?,
+        true => {
+            let pending = std::mem::take(overlay.pending);
+            let page = read_page(overlay, prefix, record.cursor.as_ref());
+            *overlay.pending = pending;
+            page?
+        }
+    };
+    let begun_bytes = overlay.open.payload_bytes();
+    let mut is_last = page.is_last;
+    for (key, row) in page.rows {
+        if overlay.open.payload_bytes() - begun_bytes >= PAGE_BYTES {
+            is_last = false;
+            break;
+        }
+        let row = StoredRow::read(&row).map_err(corrupt)?;
+        if !add_row(overlay, &definitions, (bucket, &key), &row, &mut record)? {
+            is_last = true;
+            break;
+        }
+        record.cursor = Some(key);
+        record.rows += 1;
+    }
+    if is_last {
+        (record.phase, record.cursor) = match record.duplicates.is_empty() {
+            true => (IndexPhase::Ready, None),
+            false => (IndexPhase::Failed, record.cursor),
+        };
+    }
+    overlay.put_index_record(bucket, &record)?;
+    if record.phase == IndexPhase::Failed {
+        overlay.indexes.remove(bucket, record.definition.number);
+    }
+    let written_bytes = overlay.open.payload_bytes() - begun_bytes;
+    Ok(IndexStep { bytes: page.bytes + written_bytes, is_last })
+}
+
+/// Adds the entries of a row. Returns false if no more duplicates can be listed.
+fn add_row(
+    overlay: &mut Overlay,
+    definitions: &DefinitionSet,
+    (bucket, key): (BucketId, &Key),
+    row: &StoredRow,
+    record: &mut ReplicatedIndex,
+) -> Result<bool> {
+    let owner = EntryOwner { bucket, key, expires: row.expires };
+    let value = LivingValue { tags: &[], bytes: &row.value };
+    let derivation = stored_entries(definitions, &[value]);
+    let is_expired = row.is_expired(overlay.open.time);
+    for entry in derivation.entries {
+        let is_unique = is_unique(definitions, &entry);
+        if is_unique && let Some(holder) = overlay.living_holder(owner, &entry)? {
+            if is_expired {
+                // As the sweep would do later. No reader sees it, so it is no duplicate.
+                overlay.remove_expired(bucket, key, row)?;
+                return Ok(true);
+            }
+            let duplicate = DuplicateTerm { term: entry.term, key: key.clone(), holder };
+            if !record.add_duplicate(duplicate) {
+                return Ok(false);
+            }
+            continue;
+        }
+        overlay.put_entry(owner, is_unique, &entry);
+        record.entries += 1;
+    }
+    for counts in derivation.skipped.into_values() {
+        add_skipped(&mut record.skipped, &counts);
+    }
+    Ok(true)
+}
+
+fn add_skipped(total: &mut SkipCounts, counts: &SkipCounts) {
+    total.unreadable += counts.unreadable;
+    total.absent += counts.absent;
+    total.mistyped += counts.mistyped;
+    total.oversized += counts.oversized;
+}
+
+fn remove(
+    overlay: &mut Overlay,
+    bucket: BucketId,
+    mut record: ReplicatedIndex,
+) -> Result<IndexStep> {
+    let mut prefix = Vec::new();
+    let field = record.definition.field();
+    let name = entry_space(record.definition.is_unique).field_span(&field).low;
+    layout::bucket_key(overlay.group, Space::Index, bucket, &name, &mut prefix);
+    let prefix_bytes = prefix.len();
+    let page = read_page(overlay, prefix.clone(), record.cursor.as_ref())?;
+    let begun_bytes = overlay.open.payload_bytes();
+    for (name, _) in &page.rows {
+        prefix.truncate(prefix_bytes);
+        prefix.extend_from_slice(name);
+        overlay.open.remove(&prefix);
+    }
+    if page.is_last {
+        let key = record_key(bucket, record.definition.number);
+        overlay.remove(BOOKKEEPING_BUCKET, &key, None)?;
+    } else {
+        record.cursor = page.rows.last().map(|(name, _)| name.clone()).or(record.cursor);
+        overlay.put_index_record(bucket, &record)?;
+    }
+    let written_bytes = overlay.open.payload_bytes() - begun_bytes;
+    Ok(IndexStep { bytes: page.bytes + written_bytes, is_last: page.is_last })
+}
+
+/// Returns true if a bucket has a row, expired or not.
+pub(super) fn has_rows(overlay: &mut Overlay, bucket: BucketId) -> Result<bool> {
+    let (mut prefix, mut found) = (Vec::new(), false);
+    layout::bucket_key(overlay.group, Space::Row, bucket, &[], &mut prefix);
+    let high = Bytes::from(prefix_end(&prefix).expect("a space is not all 0xFF"));
+    let (low, high) = (Bound::Included(prefix.into()), Bound::Excluded(high));
+    overlay.walk(low, high, Direction::Ascending, |_, _| {
+        found = true;
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
+/// Reads a page of rows behind a cursor, which is the end of a tree key behind `prefix`.
+fn read_page(overlay: &mut Overlay, prefix: Vec<u8>, cursor: Option<&Bytes>) -> Result<StepPage> {
+    let high = Bytes::from(prefix_end(&prefix).expect("a space is not all 0xFF"));
+    let low = match cursor {
+        Some(cursor) => Bound::Excluded(Bytes::from([&prefix[..], cursor].concat())),
+        None => Bound::Included(Bytes::copy_from_slice(&prefix)),
+    };
+    debug_assert!(prefix.len() >= ROW_PREFIX_BYTES);
+    let mut page = StepPage { rows: Vec::new(), bytes: 0, is_last: true };
+    overlay.walk(low, Bound::Excluded(high), Direction::Ascending, |key, row| {
+        if page.rows.len() == PAGE_KEYS || page.bytes >= PAGE_BYTES {
+            page.is_last = false;
+            return Ok(false);
+        }
+        page.bytes += key.len() + row.len();
+        page.rows.push((Bytes::copy_from_slice(&key[prefix.len()..]), row.clone()));
+        Ok(true)
+    })?;
+    Ok(page)
+}

@@ -1,0 +1,148 @@
+//! Begin and end of indexes, as rows of the group's own that its master writes.
+
+use super::build::{self, IndexStep};
+use crate::bucket::Bucket;
+use crate::group::Group;
+use crate::overlay::Overlay;
+use crate::replicated_index::{IndexPhase, ReplicatedIndex, record_key, records_prefix};
+use crate::seals::BOOKKEEPING_BUCKET;
+use base::error::corrupt;
+use base::{BucketId, Consistency, Error, Key, Range, Reason, Result};
+use indexes::{IndexDefinition, IndexNumber};
+use runtime::submit::Ticket;
+
+impl Overlay<'_> {
+    /// Returns the record of an index.
+    pub(crate) fn index_record(
+        &mut self,
+        bucket: BucketId,
+        number: IndexNumber,
+    ) -> Result<Option<ReplicatedIndex>> {
+        let row = self.row(BOOKKEEPING_BUCKET, &record_key(bucket, number))?;
+        row.map(|row| ReplicatedIndex::decode(&row.value).map_err(corrupt)).transpose()
+    }
+
+    /// Writes the record of an index.
+    pub(super) fn put_index_record(
+        &mut self,
+        bucket: BucketId,
+        record: &ReplicatedIndex,
+    ) -> Result<()> {
+        let key = record_key(bucket, record.definition.number);
+        self.put(BOOKKEEPING_BUCKET, &key, None, &[&record.encode()])
+    }
+
+    /// Begins an index: every later change of a row maintains it. It is ready at once if the bucket
+    /// has no row. Does nothing if it was begun with the same definition. Errors: `already_exists`
+    /// if the number or the name is taken; `malformed` or `too_large` if the bucket can't have it.
+    pub fn begin_index(&mut self, bucket: BucketId, definition: IndexDefinition) -> Result<()> {
+        definition.check(Consistency::Consistent)?;
+        if let Some(record) = self.index_record(bucket, definition.number)? {
+            if record.definition == definition && record.phase != IndexPhase::Dropping {
+                return Ok(());
+            }
+            let text = format!(
+                "the bucket has or had an index number {}: use another number",
+                definition.number
+            );
+            return Err(Error::new(Reason::AlreadyExists, text));
+        }
+        let mut indexes = self.indexes.clone();
+        indexes.insert(bucket, definition.clone())?;
+        let phase = match build::has_rows(self, bucket)? {
+            true => IndexPhase::Building,
+            false => IndexPhase::Ready,
+        };
+        self.put_index_record(bucket, &ReplicatedIndex::new(definition, phase))?;
+        *self.indexes = indexes;
+        Ok(())
+    }
+
+    /// Ends an index: nothing maintains it any more, and its entries are removed step by step. Does
+    /// nothing if there is none.
+    pub fn end_index(&mut self, bucket: BucketId, number: IndexNumber) -> Result<()> {
+        let Some(record) = self.index_record(bucket, number)? else { return Ok(()) };
+        if record.phase != IndexPhase::Dropping {
+            let (phase, duplicates) = (IndexPhase::Dropping, Vec::new());
+            let dropping = ReplicatedIndex { phase, cursor: None, duplicates, ..record };
+            self.put_index_record(bucket, &dropping)?;
+            self.indexes.remove(bucket, number);
+        }
+        Ok(())
+    }
+
+    /// Removes the records of all indexes of a bucket that was dropped. Its entries are freed with
+    /// its rows.
+    pub fn forget_indexes(&mut self, bucket: BucketId) -> Result<()> {
+        let mut keys = Vec::new();
+        let prefix = Key::copy_from_slice(&records_prefix(bucket));
+        self.rows(BOOKKEEPING_BUCKET, &Range::prefix(prefix), |key, _| {
+            keys.push(key);
+            Ok(true)
+        })?;
+        for key in keys {
+            self.remove(BOOKKEEPING_BUCKET, &key, None)?;
+        }
+        self.indexes.remove_all(bucket);
+        Ok(())
+    }
+}
+
+impl Group {
+    /// Begins an index of a bucket of this group; see [`Overlay::begin_index`]. `epoch`: the
+    /// leadership epoch in which the caller decided it. Errors: `Changed` if that epoch has ended,
+    /// and another master may have decided otherwise.
+    pub fn begin_index(
+        &self,
+        bucket: &Bucket,
+        definition: IndexDefinition,
+        epoch: u64,
+    ) -> Result<Option<Ticket>> {
+        self.write_indexes(epoch, |overlay| overlay.begin_index(bucket.id, definition))
+    }
+
+    /// Ends an index, if there is one: nothing maintains it any more, and steps remove it. Errors:
+    /// `Changed`, see [`Self::begin_index`].
+    pub fn end_index(
+        &self,
+        bucket: BucketId,
+        number: IndexNumber,
+        epoch: u64,
+    ) -> Result<Option<Ticket>> {
+        self.write_indexes(epoch, |overlay| overlay.end_index(bucket, number))
+    }
+
+    /// Removes the records of all indexes of a dropped bucket, whose entries are freed with its
+    /// rows. Errors: `Changed`, see [`Self::begin_index`].
+    pub fn forget_indexes(&self, bucket: BucketId, epoch: u64) -> Result<Option<Ticket>> {
+        self.write_indexes(epoch, |overlay| overlay.forget_indexes(bucket))
+    }
+
+    /// Takes the next step of building or removing an index. The caller paces the steps by the
+    /// bytes that each returns. Errors: `Changed`, see [`Self::begin_index`]; those of an update,
+    /// after which the same step is due.
+    pub fn step_index(
+        &self,
+        bucket: BucketId,
+        number: IndexNumber,
+        epoch: u64,
+    ) -> Result<IndexStep> {
+        let step = |overlay: &mut Overlay| {
+            self.check_epoch(epoch)?;
+            build::step(overlay, bucket, number)
+        };
+        self.write_bookkeeping(0, step, |_| {}).map(|(_, step)| step)
+    }
+
+    fn write_indexes(
+        &self,
+        epoch: u64,
+        write: impl FnOnce(&mut Overlay) -> Result<()>,
+    ) -> Result<Option<Ticket>> {
+        let write = |overlay: &mut Overlay| {
+            self.check_epoch(epoch)?;
+            write(overlay)
+        };
+        self.write_bookkeeping(0, write, |_| {}).map(|(ticket, ())| ticket)
+    }
+}
