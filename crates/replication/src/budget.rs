@@ -28,6 +28,8 @@ const ROW_PART_BYTES: usize = 16 * 1024;
 const COMPARED_PER_ROW: usize = 16;
 /// Cost of positioning a range read, in rows.
 const ROWS_PER_SEEK: usize = 16;
+/// Number of index entries that cost as much as one row to write.
+const ENTRIES_PER_ROW: usize = 4;
 /// Number of rows between two checks of the clock.
 const ROWS_PER_CHECK: usize = 256;
 /// Bytes that one update may write, with framing: its own, and half as many for keys that it only
@@ -45,6 +47,8 @@ pub struct Budget {
     answer_bytes_max: usize,
     answer_bytes: usize,
     written_bytes: usize,
+    /// Number of index entries that were written.
+    entries: usize,
     /// True if the time is limited.
     has_deadline: bool,
     deadline_ms: Option<u64>,
@@ -68,6 +72,7 @@ impl Budget {
             answer_bytes_max: ANSWER_BYTES_MAX,
             answer_bytes: 0,
             written_bytes: 0,
+            entries: 0,
             has_deadline,
             deadline_ms: None,
             is_overdue: false,
@@ -144,6 +149,18 @@ impl Budget {
     #[inline]
     pub fn count_written(&mut self, bytes: usize) {
         self.written_bytes += bytes;
+    }
+
+    /// Counts an index entry that was written or removed. The limits are checked after each:
+    /// entries are derived, so their number and their bytes are not bounded by what an update
+    /// brings, and one step may write those of thousands of rows.
+    pub(super) fn count_entry(&mut self, bytes: usize) -> Result<()> {
+        self.count_written(bytes);
+        self.entries += 1;
+        if self.entries.is_multiple_of(ENTRIES_PER_ROW) {
+            self.count_row(0)?;
+        }
+        if self.is_exhausted() { self.check() } else { Ok(()) }
     }
 
     /// Returns true if it is exceeded. Then the whole update fails, whether or not its steps are
@@ -253,6 +270,19 @@ mod tests {
         budget.check().expect("it fits");
         budget.count_written(1);
         assert_refused(budget.check(), "update_bytes_max");
+    }
+
+    #[test]
+    fn index_entries_are_bounded_one_by_one_in_bytes_and_number() {
+        let mut budget = Budget::for_update();
+        budget.count_entry(WRITTEN_BYTES_MAX).expect("it fits");
+        assert_refused(budget.count_entry(1), "update_bytes_max");
+        let mut budget = Budget::for_update();
+        for _ in 0..EVALUATION_ROWS_MAX * ENTRIES_PER_ROW {
+            budget.count_entry(1).expect("there is room");
+        }
+        let more = (0..ENTRIES_PER_ROW).try_for_each(|_| budget.count_entry(1));
+        assert_refused(more, "evaluation_rows_max");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! applied records (`replicated_index.rs`) when it becomes master. Applied ones are kept apart, for
 //! estimates without the group's lock, and for whoever tends the indexes.
 
-use super::replicated_index::{INDEX, ReplicatedIndex, read_record_key};
+use super::replicated_index::{INDEX, IndexPhase, ReplicatedIndex, read_record_key};
 use super::seals::BOOKKEEPING_BUCKET;
 use super::shared::Observer;
 use base::{BucketId, GroupId, Result};
@@ -12,8 +12,9 @@ use bytes::Bytes;
 use indexes::{DefinitionSet, IndexDefinition, IndexNumber};
 use replica_state::layout;
 use runtime::log_writer::store_error;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Chunk, Trees};
 
@@ -94,24 +95,35 @@ fn load_records(
 /// Indexes of a group by its applied records.
 #[derive(Default)]
 pub struct AppliedIndexes {
-    /// True if there is a record. Most groups have none, and check only this flag.
-    has_records: AtomicBool,
+    /// Bits of the buckets that have a record ([`bit_of`]). Requests of other buckets check only
+    /// this.
+    buckets: AtomicU64,
     records: Mutex<BTreeMap<(BucketId, IndexNumber), Arc<ReplicatedIndex>>>,
+}
+
+/// Returns the bit of a bucket. Some buckets share one.
+fn bit_of(bucket: BucketId) -> u64 {
+    1 << (bucket.0 % u64::BITS)
+}
+
+/// Returns the places of all records of a bucket.
+fn places(bucket: BucketId) -> RangeInclusive<(BucketId, IndexNumber)> {
+    (bucket, IndexNumber(0))..=(bucket, IndexNumber(u32::MAX))
 }
 
 impl AppliedIndexes {
     /// Loads the records from the rows of a group.
     pub(super) fn load(group: GroupId, trees: &dyn Trees) -> Result<AppliedIndexes> {
-        let records = load_records(group, trees)?.into_iter();
-        let records: BTreeMap<_, _> =
-            records.map(|(bucket, number, record)| ((bucket, number), Arc::new(record))).collect();
-        let has_records = AtomicBool::new(!records.is_empty());
-        Ok(AppliedIndexes { has_records, records: Mutex::new(records) })
+        let indexes = AppliedIndexes::default();
+        for (bucket, number, record) in load_records(group, trees)? {
+            indexes.put((bucket, number), Some(record));
+        }
+        Ok(indexes)
     }
 
     /// Returns all records, by bucket and number.
     pub fn all(&self) -> Vec<(BucketId, IndexNumber, Arc<ReplicatedIndex>)> {
-        if !self.has_records.load(Ordering::Acquire) {
+        if self.buckets.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
         let records = self.records();
@@ -119,16 +131,53 @@ impl AppliedIndexes {
         all.map(|((bucket, number), record)| (*bucket, *number, record.clone())).collect()
     }
 
+    /// Returns true if a bucket has a record of an index.
+    #[inline]
+    pub fn has(&self, bucket: BucketId) -> bool {
+        let may_have = self.buckets.load(Ordering::Acquire) & bit_of(bucket) != 0;
+        may_have && self.records().range(places(bucket)).next().is_some()
+    }
+
+    /// Returns the records of a bucket, by number.
+    pub fn of(&self, bucket: BucketId) -> Vec<Arc<ReplicatedIndex>> {
+        if self.buckets.load(Ordering::Acquire) & bit_of(bucket) == 0 {
+            return Vec::new();
+        }
+        self.records().range(places(bucket)).map(|(_, record)| record.clone()).collect()
+    }
+
+    /// Returns the records of a bucket's indexes, for the group to which the bucket moves. Those of
+    /// indexes that are being removed stay behind, with their entries.
+    pub fn sent(&self, bucket: BucketId) -> Vec<ReplicatedIndex> {
+        let records = self.of(bucket).into_iter();
+        let sent = records.filter(|record| record.phase != IndexPhase::Dropping);
+        sent.map(|record| ReplicatedIndex { cursor: None, ..ReplicatedIndex::clone(&record) })
+            .collect()
+    }
+
+    /// Returns the buckets that have a record.
+    pub fn buckets(&self) -> BTreeSet<BucketId> {
+        self.all().into_iter().map(|(bucket, ..)| bucket).collect()
+    }
+
     /// Returns the indexes in force of one bucket.
     pub(super) fn in_force(&self, bucket: BucketId) -> GroupIndexes {
         let mut indexes = GroupIndexes::default();
-        for (of, _, record) in self.all() {
-            if of == bucket && record.phase.is_in_force() {
-                // The master refused what would not fit.
-                let _ = indexes.insert(bucket, record.definition.clone());
-            }
+        for record in self.of(bucket).into_iter().filter(|record| record.phase.is_in_force()) {
+            // The master refused what would not fit.
+            let _ = indexes.insert(bucket, record.definition.clone());
         }
         indexes
+    }
+
+    fn put(&self, place: (BucketId, IndexNumber), record: Option<ReplicatedIndex>) {
+        let mut records = self.records();
+        match record {
+            Some(record) => records.insert(place, Arc::new(record)),
+            None => records.remove(&place),
+        };
+        let bits = records.keys().fold(0, |bits, (bucket, _)| bits | bit_of(*bucket));
+        self.buckets.store(bits, Ordering::Release);
     }
 
     fn records(&self) -> MutexGuard<'_, BTreeMap<(BucketId, IndexNumber), Arc<ReplicatedIndex>>> {
@@ -139,12 +188,60 @@ impl AppliedIndexes {
 impl Observer for AppliedIndexes {
     fn changed(&self, key: &[u8], row: Option<&Bytes>) {
         let Some(place) = read_record_key(key) else { return };
-        let record = row.and_then(|row| ReplicatedIndex::read_row(row).ok());
-        let mut records = self.records();
-        match record {
-            Some(record) => records.insert(place, Arc::new(record)),
-            None => records.remove(&place),
+        self.put(place, row.and_then(|row| ReplicatedIndex::read_row(row).ok()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replicated_index::record_key;
+    use base::Version;
+    use indexes::{IndexName, JsonPath, ValueFormat, ValueType};
+    use replica_state::layout::StoredRow;
+
+    fn definition(number: u32) -> IndexDefinition {
+        IndexDefinition {
+            number: IndexNumber(number),
+            name: IndexName::parse(&format!("i{number}")).expect("a name"),
+            path: JsonPath::parse("$.n").expect("a path"),
+            value_type: ValueType::Int,
+            format: ValueFormat::Json,
+            is_unique: false,
+            is_strict: false,
+        }
+    }
+
+    #[test]
+    fn applied_records_follow_the_rows_of_each_bucket() {
+        let indexes = AppliedIndexes::default();
+        let change = |bucket, number, phase: Option<IndexPhase>| {
+            let key = record_key(BucketId(bucket), IndexNumber(number));
+            let row = phase.map(|phase| {
+                let mut row = Vec::new();
+                StoredRow::write_head(Version(1), None, &mut row);
+                row.extend(ReplicatedIndex::new(definition(number), phase).encode());
+                Bytes::from(row)
+            });
+            indexes.changed(&key, row.as_ref());
         };
-        self.has_records.store(!records.is_empty(), Ordering::Release);
+        // The second has the bit of the first.
+        let [one, other] = [BucketId(3), BucketId(67)];
+        assert!(!indexes.has(one) && indexes.all().is_empty());
+        change(3, 1, Some(IndexPhase::Building));
+        change(3, 2, Some(IndexPhase::Failed));
+        assert!(indexes.has(one) && !indexes.has(other));
+        assert_eq!((indexes.of(one).len(), indexes.of(other).len()), (2, 0));
+        let in_force = indexes.in_force(one).of(one).expect("one is");
+        assert_eq!(in_force.iter().map(|one| one.number.0).collect::<Vec<_>>(), [1]);
+        change(67, 1, Some(IndexPhase::Dropping));
+        assert_eq!(indexes.buckets(), BTreeSet::from([one, other]));
+        assert!(indexes.in_force(other).is_empty());
+        for number in [1, 2] {
+            change(3, number, None);
+        }
+        assert!(!indexes.has(one) && indexes.has(other));
+        change(67, 1, None);
+        assert!(!indexes.has(other) && indexes.all().is_empty());
     }
 }

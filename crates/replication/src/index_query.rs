@@ -22,6 +22,10 @@ use indexes::{IndexField, IndexNumber, Term, TermRange};
 use replica_state::layout::{self, Space};
 use std::ops::Bound;
 
+/// Number of entries that a short page passes over at most, expired or not: it is read on the
+/// thread that received the request.
+const PASSED_MIN: usize = 1_000;
+
 /// Position among the rows of an index: a term and a key.
 pub type TermPosition = (Term, Key);
 
@@ -47,9 +51,11 @@ pub struct TermQuery {
     pub after: Option<TermPosition>,
     /// Direction in which rows and pages follow each other.
     pub direction: Direction,
-    /// Maximum number of rows. `None`: [`limits::PAGE_ROWS_DEFAULT`].
+    /// Maximum number of rows. `None`: [`limits::PAGE_ROWS_DEFAULT`]. A page of 0 rows has no next
+    /// one.
     pub rows_max: Option<usize>,
-    /// Bytes of keys, terms and values at which the page ends. `None`: [`limits::PAGE_BYTES_MAX`].
+    /// Bytes of keys, terms and values at which the page ends, with one row at least. `None`:
+    /// [`limits::PAGE_BYTES_MAX`].
     pub bytes_max: Option<usize>,
     /// Content of each row.
     pub content: MatchContent,
@@ -112,7 +118,7 @@ impl TermQuery {
         PageLimits {
             rows_max: rows_max.min(limits::PAGE_ROWS_MAX),
             bytes_max: bytes_max.min(limits::PAGE_BYTES_MAX),
-            entries_left: limits::PAGE_ROWS_MAX,
+            entries_left: rows_max.clamp(PASSED_MIN, limits::PAGE_ROWS_MAX),
         }
     }
 
@@ -145,12 +151,14 @@ impl Overlay<'_> {
         let (found, next_after) = self.read_entries(bucket, &record, query, &mut limits)?;
         let mut page = TermPage { rows: Vec::new(), next_after };
         let mut bytes = 0;
-        for (position, EntryRow { entry, key, .. }) in found.iter().enumerate() {
-            if bytes >= limits.bytes_max {
-                let last = &found[position - 1];
+        let mut last: Option<&EntryRow> = None;
+        for found in &found {
+            if let Some(last) = last.filter(|_| bytes >= limits.bytes_max) {
                 page.next_after = Some((last.entry.term.clone(), last.key.clone()));
                 break;
             }
+            last = Some(found);
+            let EntryRow { entry, key, .. } = found;
             let row = match query.content {
                 MatchContent::Records => self.row(bucket, key)?,
                 MatchContent::Keys | MatchContent::Terms => None,
@@ -194,10 +202,10 @@ impl Overlay<'_> {
         self.walk(low, high, query.direction, |tree_key, row| {
             let EntryRow { entry, key, expires } =
                 EntryRow::decode(is_unique, tree_key, row).map_err(corrupt)?;
-            if found.len() >= limits.rows_max
-                || bytes >= limits.bytes_max
-                || limits.entries_left == 0
-            {
+            let is_full = found.len() >= limits.rows_max
+                || (bytes >= limits.bytes_max && !found.is_empty())
+                || limits.entries_left == 0;
+            if is_full {
                 next_after = last.take();
                 return Ok(false);
             }
@@ -237,10 +245,12 @@ impl Group {
         bucket: &Bucket,
         query: &TermQuery,
     ) -> (LogIndex, Result<IndexAnswer>) {
+        // Before the rows are read, as for `read_steps`.
+        let time = self.applied.time();
         let snapshot = self.shared.trees.snapshot();
         let index = self.applied.visible_index();
         let store = StoreSource::Snapshot(&*snapshot);
-        let answer = self.with_unlocked_overlay(bucket, store, |overlay| {
+        let answer = self.with_unlocked_overlay(bucket, (time, store), |overlay| {
             overlay.budget = Budget::for_reads();
             overlay.query_index(bucket.id, query)
         });

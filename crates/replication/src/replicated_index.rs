@@ -8,6 +8,7 @@
 //!     | unreadable u64 | absent u64 | mistyped u64 | oversized u64
 //!     | cursor: 0 u8, or 1 u8 and a string
 //!     | duplicates: u32, each term, key and holder as strings
+//!     | key of a record with too many entries: 0 u8, or 1 u8 and a string
 //!     | definition: a string (crate `indexes`)
 //! ```
 //! Numbers are little-endian, except in the key; a string is its length (4) and its bytes.
@@ -28,6 +29,8 @@ const FORMAT: u8 = 1;
 pub const DUPLICATES_MAX: usize = 100;
 /// Maximum bytes of listed duplicates. One more is left out.
 const DUPLICATES_BYTES_MAX: usize = 64 * 1024;
+/// Maximum bytes of an encoded record: its cursor, its duplicates, and a key. More than any has.
+pub const RECORD_BYTES_MAX: usize = 512 * 1024;
 /// Maximum bytes of an encoded definition: its path and name, and some numbers.
 const DEFINITION_BYTES_MAX: usize = 4 * 1024;
 
@@ -38,7 +41,8 @@ pub enum IndexPhase {
     Building = 1,
     /// It has the entries of all rows.
     Ready = 2,
-    /// It is unique, and rows have the same term. Nothing maintains it: it can only be dropped.
+    /// It is unique and rows have the same term, or a row has too many entries. Nothing maintains
+    /// it: it can only be dropped.
     Failed = 3,
     /// Nothing maintains it, and its entries are being removed.
     Dropping = 4,
@@ -83,6 +87,8 @@ pub struct ReplicatedIndex {
     pub skipped: SkipCounts,
     /// Duplicates that were found, up to [`DUPLICATES_MAX`].
     pub duplicates: Vec<DuplicateTerm>,
+    /// Key of a record that has more entries, in all indexes of the bucket, than a value may have.
+    pub oversized: Option<Key>,
 }
 
 /// Returns the beginning of the keys of a bucket's records in the bookkeeping bucket.
@@ -114,6 +120,7 @@ impl ReplicatedIndex {
             entries: 0,
             skipped: SkipCounts::default(),
             duplicates: Vec::new(),
+            oversized: None,
         }
     }
 
@@ -130,10 +137,15 @@ impl ReplicatedIndex {
         fits
     }
 
+    /// Returns true if no row was found for which it can't be built.
+    pub(super) fn is_buildable(&self) -> bool {
+        self.duplicates.is_empty() && self.oversized.is_none()
+    }
+
     /// Returns true if its entries are what the rows say: of the rows up to `cursor` while it is
     /// being built.
     pub(super) fn is_exact(&self) -> bool {
-        self.phase.is_in_force() && self.duplicates.is_empty()
+        self.phase.is_in_force() && self.is_buildable()
     }
 
     /// Encodes it for the store.
@@ -143,14 +155,12 @@ impl ReplicatedIndex {
         for number in [self.rows, self.entries, unreadable, absent, mistyped, oversized] {
             out.put_u64(number);
         }
-        out.put_u8(self.cursor.is_some().into());
-        if let Some(cursor) = &self.cursor {
-            out.put_string(cursor);
-        }
+        put_option(self.cursor.as_ref(), &mut out);
         out.put_u32(self.duplicates.len() as u32);
         for DuplicateTerm { term, key, holder } in &self.duplicates {
             [term.as_bytes(), key, holder].into_iter().for_each(|part| out.put_string(part));
         }
+        put_option(self.oversized.as_ref(), &mut out);
         out.put_string(&self.definition.encode());
         out
     }
@@ -169,11 +179,7 @@ impl ReplicatedIndex {
         let (unreadable, absent, mistyped, oversized) =
             (number()?, number()?, number()?, number()?);
         let skipped = SkipCounts { unreadable, absent, mistyped, oversized };
-        let cursor = match reader.u8("index cursor")? {
-            0 => None,
-            1 => Some(read_string(&mut reader, TREE_KEY_BYTES_MAX)?),
-            _ => return Err(Malformed("index cursor")),
-        };
+        let cursor = read_option(&mut reader, TREE_KEY_BYTES_MAX)?;
         let count = reader.u32("index duplicates")? as usize;
         if count > DUPLICATES_MAX {
             return Err(Malformed("index duplicates"));
@@ -188,16 +194,41 @@ impl ReplicatedIndex {
                 holder: read_string(&mut reader, KEY_BYTES_MAX)?,
             });
         }
+        let oversized = read_option(&mut reader, KEY_BYTES_MAX)?;
         let definition = reader.string(DEFINITION_BYTES_MAX, "index definition")?;
         let definition = IndexDefinition::decode(definition)?;
         reader.end("index record")?;
-        Ok(ReplicatedIndex { definition, phase, cursor, rows, entries, skipped, duplicates })
+        Ok(ReplicatedIndex {
+            definition,
+            phase,
+            cursor,
+            rows,
+            entries,
+            skipped,
+            duplicates,
+            oversized,
+        })
     }
 
     /// Decodes the row of a record.
     pub(super) fn read_row(row: &Bytes) -> Result<ReplicatedIndex> {
         let row = StoredRow::read(row).map_err(corrupt)?;
         ReplicatedIndex::decode(&row.value).map_err(corrupt)
+    }
+}
+
+fn put_option(bytes: Option<&Bytes>, out: &mut Vec<u8>) {
+    out.put_u8(bytes.is_some().into());
+    if let Some(bytes) = bytes {
+        out.put_string(bytes);
+    }
+}
+
+fn read_option(reader: &mut Reader, max: usize) -> std::result::Result<Option<Bytes>, Malformed> {
+    match reader.u8("index record")? {
+        0 => Ok(None),
+        1 => read_string(reader, max).map(Some),
+        _ => Err(Malformed("index record")),
     }
 }
 

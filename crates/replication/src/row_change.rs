@@ -17,6 +17,16 @@ pub enum RowBefore<'a> {
     Read(&'a StoredRow),
 }
 
+impl RowBefore<'_> {
+    /// Returns the expiry of the row, if it was read.
+    fn expires(self) -> Option<u64> {
+        match self {
+            RowBefore::Unread => None,
+            RowBefore::Read(row) => row.expires,
+        }
+    }
+}
+
 impl<'a> From<Option<&'a StoredRow>> for RowBefore<'a> {
     fn from(row: Option<&'a StoredRow>) -> RowBefore<'a> {
         row.map_or(RowBefore::Unread, RowBefore::Read)
@@ -69,9 +79,15 @@ impl Overlay<'_> {
         expires: Option<u64>,
         value: &[&[u8]],
     ) -> Result<()> {
+        let found;
+        let mut before = before;
         if let Some(expires) = expires {
-            let previous = self.expires_at(bucket, key)?;
-            self.forget_hint(bucket, key, previous.filter(|previous| *previous != expires));
+            if let RowBefore::Unread = before {
+                found = self.stored_row(bucket, key)?;
+                before = found.as_ref().into();
+            }
+            let previous = before.expires().filter(|previous| *previous != expires);
+            self.forget_hint(bucket, key, previous);
             self.put_hint(expires, bucket, key);
         }
         let (version, origin) = (self.open.version(), RowOrigin::Update);

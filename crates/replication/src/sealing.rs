@@ -4,6 +4,7 @@ use super::group::Group;
 use super::master_state::MasterState;
 use super::overlay::Overlay;
 use super::seals::{BOOKKEEPING_BUCKET, SEALED, Seal, bucket_moved_error, seal_key};
+use super::state::GroupState;
 use crate::bucket::Bucket;
 use base::error::corrupt;
 use base::limits::LOG_RECORD_BYTES_MAX;
@@ -85,25 +86,58 @@ impl Group {
         on_written: impl FnOnce(&mut MasterState),
     ) -> Result<(Option<Ticket>, T)> {
         let mut guard = self.state();
-        let state = &mut *guard;
-        self.admit(state)?;
-        state.queue.raise_version(version);
+        self.admit(&guard)?;
+        guard.queue.raise_version(version);
+        self.write_own(&mut guard, write, on_written)
+    }
+
+    /// Writes rows of the group's own that belong to a bucket. Errors: `Moved` if the bucket was
+    /// changed since it was looked up, or has left this group, as for an update of it: the space
+    /// of a dropped bucket is freed once earlier updates are applied, and a row that came later
+    /// would stay for ever.
+    pub(super) fn write_for_bucket<T>(
+        &self,
+        bucket: &Bucket,
+        write: impl FnOnce(&mut Overlay) -> Result<T>,
+    ) -> Result<(Option<Ticket>, T)> {
+        let mut guard = self.lock_for_update(bucket)?;
+        self.write_own(&mut guard, write, |_| {})
+    }
+
+    fn write_own<T>(
+        &self,
+        state: &mut GroupState,
+        write: impl FnOnce(&mut Overlay) -> Result<T>,
+        on_written: impl FnOnce(&mut MasterState),
+    ) -> Result<(Option<Ticket>, T)> {
         let (is_first, begun_bytes) = state.queue.begin(&state.replica);
-        let mut overlay = state.queue.overlay(&*self.shared.trees);
-        let savepoint = overlay.savepoint();
-        let written = write(&mut overlay).and_then(|written| {
-            check_written_bytes(overlay.open.payload_bytes() - begun_bytes).map(|()| written)
-        });
-        if written.is_err() {
-            // The open entry holds updates of others, which are not affected.
-            overlay.undo(savepoint);
-        }
-        let written = written?;
+        let written = state.queue.overlay(&*self.shared.trees).write_atomically(write)?;
         on_written(&mut state.master);
         if state.queue.changed(begun_bytes) {
             self.add_update(state, is_first, true);
         }
         Ok((state.queue.ticket(&self.applied), written))
+    }
+}
+
+impl Overlay<'_> {
+    /// Runs a write of the group's own. After an error neither an effect remains nor a change of
+    /// the indexes in force. Errors: `TooLarge` if it does not fit into an entry of the log.
+    pub(super) fn write_atomically<T>(
+        &mut self,
+        write: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let (savepoint, indexes) = (self.savepoint(), self.indexes.clone());
+        let begun_bytes = self.open.payload_bytes();
+        let written = write(self).and_then(|written| {
+            check_written_bytes(self.open.payload_bytes() - begun_bytes).map(|()| written)
+        });
+        if written.is_err() {
+            // The open entry holds updates of others, which are not affected.
+            self.undo(savepoint);
+            *self.indexes = indexes;
+        }
+        written
     }
 }
 

@@ -17,8 +17,8 @@ impl Group {
     /// ones.
     ///
     /// The caller bounds the run, for which the driver may wait. The bucket's rows have no default
-    /// expiry and are not counted, so that no row is read. `accepted` is called under the group's
-    /// lock.
+    /// expiry, and are neither counted nor indexed, so that no row is read. `accepted` is called
+    /// under the group's lock.
     ///
     /// Errors: those of [`Group::submit`] for the first one; nothing happened.
     pub fn submit_sets(

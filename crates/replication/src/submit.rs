@@ -72,6 +72,12 @@ impl Turn<'_> {
 }
 
 impl Group {
+    /// Returns true if every write of a bucket looks up the row that it replaces.
+    #[inline]
+    pub fn reads_replaced_rows(&self, bucket: &Bucket) -> bool {
+        bucket.properties.counted || self.indexes.has(bucket.id)
+    }
+
     /// Evaluates an update into the open entry.
     pub fn submit(
         &self,
@@ -181,7 +187,7 @@ impl Group {
     /// now may be refused, though another update might make it cheaper in the next moment.
     pub(super) fn dry_run(&self, bucket: &Bucket, update: &Update) -> Result<()> {
         let store = StoreSource::Live(&*self.shared.trees);
-        let outcome = self.with_unlocked_overlay(bucket, store, |overlay| {
+        let outcome = self.with_unlocked_overlay(bucket, (self.applied.time(), store), |overlay| {
             *overlay.indexes = self.indexes.in_force(bucket.id);
             evaluate_with_budget(overlay, bucket, update, Budget::for_dry_run())
         });
@@ -194,24 +200,27 @@ impl Group {
     /// Evaluates a sequence of reads on the applied rows at one moment. Returns its outcome, and an
     /// index that is not behind anything read.
     pub fn read_steps(&self, bucket: &Bucket, update: &Update) -> (LogIndex, Result<Outcome>) {
+        // Before the rows are read: by a later time, a row whose expiry was put off meanwhile would
+        // have expired in the snapshot, though it never did.
+        let time = self.applied.time();
         let snapshot = self.shared.trees.snapshot();
         let index = self.applied.visible_index();
         let store = StoreSource::Snapshot(&*snapshot);
-        let outcome = self.with_unlocked_overlay(bucket, store, |overlay| {
+        let outcome = self.with_unlocked_overlay(bucket, (time, store), |overlay| {
             evaluate_with_budget(overlay, bucket, update, Budget::for_reads())
         });
         (index, outcome)
     }
 
-    /// Runs an evaluation without the group's lock, on the store alone. Its effects are dropped. No
-    /// index is in force.
+    /// Runs an evaluation without the group's lock, on the store as of a group time. Its effects
+    /// are dropped. No index is in force.
     pub(super) fn with_unlocked_overlay<T>(
         &self,
         bucket: &Bucket,
-        store: StoreSource<'_>,
+        (time, store): (u64, StoreSource<'_>),
         evaluate: impl FnOnce(&mut Overlay) -> T,
     ) -> T {
-        let (mut pending, time) = (VecDeque::new(), self.applied.time());
+        let mut pending = VecDeque::new();
         let mut open =
             PendingEntry::new(LogIndex(0), time, 0, world::salt(), EntryBuffers::default());
         let mut counts = match bucket.properties.counted {

@@ -21,21 +21,22 @@ pub struct Weight {
     /// True if it scans an unknown number of rows.
     has_scan: bool,
     /// True if every write looks up the row that it replaces.
-    is_counted: bool,
+    reads_replaced: bool,
     /// Bytes of the values that it brings to be written.
     value_bytes: usize,
 }
 
 impl Weight {
-    /// Estimates the cost of an update and all its steps. `is_counted`: its bucket keeps counts.
+    /// Estimates the cost of an update and all its steps. `reads_replaced`: its bucket keeps counts
+    /// or has indexes, so that every write looks up the row that it replaces.
     #[inline]
-    pub fn measure(update: &Update, is_counted: bool) -> Weight {
+    pub fn measure(update: &Update, reads_replaced: bool) -> Weight {
         let mut weight = Weight {
             is_read_only: true,
             may_return_values: false,
             lookups: 0,
             has_scan: false,
-            is_counted,
+            reads_replaced,
             value_bytes: 0,
         };
         weight.add(update);
@@ -74,7 +75,7 @@ impl Weight {
     fn add_single(&mut self, update: &Update) {
         match update {
             Update::Set { value, expiry, .. } => {
-                self.write(usize::from(*expiry == Expiry::Keep || self.is_counted));
+                self.write(usize::from(*expiry == Expiry::Keep || self.reads_replaced));
                 self.value_bytes += value.len();
             }
             Update::Rename { .. } | Update::Copy { .. } => self.write(2),
@@ -168,11 +169,11 @@ mod tests {
     }
 
     #[test]
-    fn plain_write_of_a_counted_bucket_counts_as_a_lookup() {
+    fn plain_write_that_reads_the_replaced_row_counts_as_a_lookup() {
         let steps = |count| vec![set(Expiry::Default); count];
-        let measure = |count, is_counted| {
+        let measure = |count, reads_replaced| {
             let mode = SequenceMode::Batch;
-            Weight::measure(&Update::Sequence { steps: steps(count), mode }, is_counted)
+            Weight::measure(&Update::Sequence { steps: steps(count), mode }, reads_replaced)
         };
         assert!(measure(LOOKUPS_AT_ONCE + 1, true).is_heavy());
         assert!(!measure(LOOKUPS_AT_ONCE, true).is_heavy());

@@ -14,6 +14,7 @@ use base::error::corrupt;
 use base::range::{Direction, prefix_end};
 use base::{BucketId, Key, Result};
 use bytes::Bytes;
+use indexes::limits::ENTRIES_PER_VALUE_MAX;
 use indexes::{DefinitionSet, IndexNumber, LivingValue, SkipCounts, stored_entries};
 use replica_state::layout::{self, ROW_PREFIX_BYTES, Space, StoredRow};
 use runtime::mutants::Mutant;
@@ -32,6 +33,17 @@ pub struct IndexStep {
     pub bytes: usize,
     /// True if nothing is left to do: the index is ready, has failed, or is gone.
     pub is_last: bool,
+}
+
+/// Outcome of adding the entries of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AddedRow {
+    /// They are all there.
+    Whole,
+    /// The page is full before the last one: the next step begins with this row again.
+    Part,
+    /// The index can't be built.
+    Refused,
 }
 
 /// Page of rows under a prefix of tree keys.
@@ -82,15 +94,23 @@ fn build(
             break;
         }
         let row = StoredRow::read(&row).map_err(corrupt)?;
-        if !add_row(overlay, &definitions, (bucket, &key), &row, &mut record)? {
-            is_last = true;
-            break;
+        let place = RowPlace { bucket, key: &key, begun_bytes };
+        match add_row(overlay, &definitions, place, &row, &mut record)? {
+            AddedRow::Whole => {}
+            AddedRow::Part => {
+                is_last = false;
+                break;
+            }
+            AddedRow::Refused => {
+                is_last = true;
+                break;
+            }
         }
         record.cursor = Some(key);
         record.rows += 1;
     }
     if is_last {
-        (record.phase, record.cursor) = match record.duplicates.is_empty() {
+        (record.phase, record.cursor) = match record.is_buildable() {
             true => (IndexPhase::Ready, None),
             false => (IndexPhase::Failed, record.cursor),
         };
@@ -103,39 +123,71 @@ fn build(
     Ok(IndexStep { bytes: page.bytes + written_bytes, is_last })
 }
 
-/// Adds the entries of a row. Returns false if no more duplicates can be listed.
+/// Row whose entries are added, and the length of the open entry at the begin of the step.
+#[derive(Clone, Copy)]
+struct RowPlace<'a> {
+    bucket: BucketId,
+    key: &'a Key,
+    begun_bytes: usize,
+}
+
+/// Adds the entries of a row, and counts them in the record once all are there.
 fn add_row(
     overlay: &mut Overlay,
     definitions: &DefinitionSet,
-    (bucket, key): (BucketId, &Key),
+    RowPlace { bucket, key, begun_bytes }: RowPlace<'_>,
     row: &StoredRow,
     record: &mut ReplicatedIndex,
-) -> Result<bool> {
+) -> Result<AddedRow> {
+    if has_too_many_entries(overlay, bucket, &row.value) {
+        record.oversized = Some(key.clone());
+        return Ok(AddedRow::Refused);
+    }
     let owner = EntryOwner { bucket, key, expires: row.expires };
     let value = LivingValue { tags: &[], bytes: &row.value };
     let derivation = stored_entries(definitions, &[value]);
     let is_expired = row.is_expired(overlay.open.time);
+    let (mut entries, mut duplicates) = (0, Vec::new());
     for entry in derivation.entries {
         let is_unique = is_unique(definitions, &entry);
-        if is_unique && let Some(holder) = overlay.living_holder(owner, &entry)? {
+        let bytes_before = overlay.open.payload_bytes();
+        let holder = if is_unique { overlay.living_holder(owner, &entry)? } else { None };
+        let bytes = overlay.open.payload_bytes();
+        if bytes > bytes_before && bytes - begun_bytes >= PAGE_BYTES {
+            // Each expired holder of a term goes with all its entries. The next step does not meet
+            // those of before again.
+            return Ok(AddedRow::Part);
+        }
+        if let Some(holder) = holder {
             if is_expired {
                 // As the sweep would do later. No reader sees it, so it is no duplicate.
                 overlay.remove_expired(bucket, key, row)?;
-                return Ok(true);
+                return Ok(AddedRow::Whole);
             }
-            let duplicate = DuplicateTerm { term: entry.term, key: key.clone(), holder };
-            if !record.add_duplicate(duplicate) {
-                return Ok(false);
-            }
+            duplicates.push(DuplicateTerm { term: entry.term, key: key.clone(), holder });
             continue;
         }
-        overlay.put_entry(owner, is_unique, &entry);
-        record.entries += 1;
+        overlay.put_entry(owner, is_unique, &entry)?;
+        entries += 1;
     }
+    record.entries += entries;
     for counts in derivation.skipped.into_values() {
         add_skipped(&mut record.skipped, &counts);
     }
-    Ok(true)
+    let has_room = duplicates.into_iter().all(|duplicate| record.add_duplicate(duplicate));
+    Ok(if has_room { AddedRow::Whole } else { AddedRow::Refused })
+}
+
+/// Returns true if a value has more entries in all indexes of its bucket than a value may have. It
+/// is older than some of them: a new one is refused when it is written. The bound on the entries of
+/// a row bounds the update that removes it.
+fn has_too_many_entries(overlay: &Overlay, bucket: BucketId, value: &[u8]) -> bool {
+    let Some(all) = overlay.indexes.of(bucket) else { return false };
+    // A node of a value takes a byte at least.
+    let of_one = |singular: bool| if singular { 1 } else { value.len() };
+    let entries_max: usize = all.iter().map(|one| of_one(one.path.is_singular())).sum();
+    let count = || stored_entries(&all, &[LivingValue { tags: &[], bytes: value }]).entries.len();
+    entries_max > ENTRIES_PER_VALUE_MAX && count() > ENTRIES_PER_VALUE_MAX
 }
 
 fn add_skipped(total: &mut SkipCounts, counts: &SkipCounts) {

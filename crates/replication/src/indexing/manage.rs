@@ -91,58 +91,58 @@ impl Overlay<'_> {
 impl Group {
     /// Begins an index of a bucket of this group; see [`Overlay::begin_index`]. `epoch`: the
     /// leadership epoch in which the caller decided it. Errors: `Changed` if that epoch has ended,
-    /// and another master may have decided otherwise.
+    /// and another master may have decided otherwise; `Moved` as for an update of the bucket.
     pub fn begin_index(
         &self,
         bucket: &Bucket,
         definition: IndexDefinition,
         epoch: u64,
     ) -> Result<Option<Ticket>> {
-        self.write_indexes(epoch, |overlay| overlay.begin_index(bucket.id, definition))
+        let begin = |overlay: &mut Overlay| {
+            self.check_epoch(epoch)?;
+            overlay.begin_index(bucket.id, definition)
+        };
+        self.write_for_bucket(bucket, begin).map(|(ticket, ())| ticket)
     }
 
     /// Ends an index, if there is one: nothing maintains it any more, and steps remove it. Errors:
-    /// `Changed`, see [`Self::begin_index`].
+    /// see [`Self::begin_index`].
     pub fn end_index(
         &self,
-        bucket: BucketId,
+        bucket: &Bucket,
         number: IndexNumber,
         epoch: u64,
     ) -> Result<Option<Ticket>> {
-        self.write_indexes(epoch, |overlay| overlay.end_index(bucket, number))
+        let end = |overlay: &mut Overlay| {
+            self.check_epoch(epoch)?;
+            overlay.end_index(bucket.id, number)
+        };
+        self.write_for_bucket(bucket, end).map(|(ticket, ())| ticket)
     }
 
     /// Removes the records of all indexes of a dropped bucket, whose entries are freed with its
     /// rows. Errors: `Changed`, see [`Self::begin_index`].
     pub fn forget_indexes(&self, bucket: BucketId, epoch: u64) -> Result<Option<Ticket>> {
-        self.write_indexes(epoch, |overlay| overlay.forget_indexes(bucket))
+        let forget = |overlay: &mut Overlay| {
+            self.check_epoch(epoch)?;
+            overlay.forget_indexes(bucket)
+        };
+        self.write_bookkeeping(0, forget, |_| {}).map(|(ticket, ())| ticket)
     }
 
     /// Takes the next step of building or removing an index. The caller paces the steps by the
-    /// bytes that each returns. Errors: `Changed`, see [`Self::begin_index`]; those of an update,
-    /// after which the same step is due.
+    /// bytes that each returns. Errors: see [`Self::begin_index`]; those of an update, after which
+    /// the same step is due.
     pub fn step_index(
         &self,
-        bucket: BucketId,
+        bucket: &Bucket,
         number: IndexNumber,
         epoch: u64,
     ) -> Result<IndexStep> {
         let step = |overlay: &mut Overlay| {
             self.check_epoch(epoch)?;
-            build::step(overlay, bucket, number)
+            build::step(overlay, bucket.id, number)
         };
-        self.write_bookkeeping(0, step, |_| {}).map(|(_, step)| step)
-    }
-
-    fn write_indexes(
-        &self,
-        epoch: u64,
-        write: impl FnOnce(&mut Overlay) -> Result<()>,
-    ) -> Result<Option<Ticket>> {
-        let write = |overlay: &mut Overlay| {
-            self.check_epoch(epoch)?;
-            write(overlay)
-        };
-        self.write_bookkeeping(0, write, |_| {}).map(|(ticket, ())| ticket)
+        self.write_for_bucket(bucket, step).map(|(_, step)| step)
     }
 }

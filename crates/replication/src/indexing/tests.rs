@@ -96,12 +96,7 @@ impl IndexedGroup {
     /// Evaluates into the open entry, as the master does.
     fn write<T>(&mut self, write: impl FnOnce(&mut Overlay) -> Result<T>) -> Result<T> {
         let (is_first, begun_bytes) = self.queue.begin(&self.replica);
-        let mut overlay = self.queue.overlay(&self.trees);
-        let savepoint = overlay.savepoint();
-        let written = write(&mut overlay);
-        if written.is_err() {
-            overlay.undo(savepoint);
-        }
+        let written = self.queue.overlay(&self.trees).write_atomically(write);
         if self.queue.changed(begun_bytes) {
             self.queue.add(is_first, true);
         }

@@ -5,10 +5,10 @@ use crate::overlay::Overlay;
 use crate::row_change::{NewRow, RowBefore, RowOrigin};
 use base::error::corrupt;
 use base::{BucketId, Error, Key, Reason, Result};
+use indexes::limits::ENTRIES_PER_VALUE_MAX;
 use indexes::{
     DefinitionSet, EntryDifference, IndexEntry, IndexField, LivingValue, entries, stored_entries,
 };
-use replica_state::layout::StoredRow;
 use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
 
@@ -87,8 +87,11 @@ impl Overlay<'_> {
             difference.added = new.into_iter().collect();
         }
         if !Mutant::KeepOldIndexEntries.is_active() {
+            // Only a row that is older than some of its indexes has so many. What their builders
+            // have not put is not removed, so that a sweep fits into an entry of the log.
+            let must_exist = difference.removed.len() > ENTRIES_PER_VALUE_MAX;
             for entry in &difference.removed {
-                self.remove_entry(definitions, (bucket, key), entry)?;
+                self.remove_entry(definitions, (bucket, key), entry, must_exist)?;
             }
         }
         let owner = EntryOwner { bucket, key, expires: new_expires };
@@ -101,7 +104,7 @@ impl Overlay<'_> {
             {
                 return Err(duplicate_error(definitions, entry, &holder));
             }
-            self.put_entry(owner, is_unique, entry);
+            self.put_entry(owner, is_unique, entry)?;
         }
         Ok(())
     }
@@ -124,31 +127,40 @@ impl Overlay<'_> {
     }
 
     /// Writes the row of an entry.
-    pub(super) fn put_entry(&mut self, owner: EntryOwner<'_>, is_unique: bool, entry: &IndexEntry) {
+    pub(super) fn put_entry(
+        &mut self,
+        owner: EntryOwner<'_>,
+        is_unique: bool,
+        entry: &IndexEntry,
+    ) -> Result<()> {
         let EntryOwner { bucket, key, expires } = owner;
         let bytes_before = self.open.payload_bytes();
         index_row::index_key((self.group, bucket), is_unique, entry, key, self.scratch);
         self.open.put_raw(self.scratch, &index_row::encode(is_unique, key, expires));
-        self.budget.count_written(self.open.payload_bytes() - bytes_before);
+        self.budget.count_entry(self.open.payload_bytes() - bytes_before)
     }
 
     /// Removes the row of an entry. In a unique index another key may have the term by now: while
-    /// the index is built, or while rows are copied.
+    /// the index is built, or while rows are copied. `must_exist`: an entry that is not there is
+    /// passed over.
     fn remove_entry(
         &mut self,
         definitions: &DefinitionSet,
         (bucket, key): (BucketId, &[u8]),
         entry: &IndexEntry,
+        must_exist: bool,
     ) -> Result<()> {
         let is_unique = is_unique(definitions, entry);
         if is_unique && self.holder(bucket, entry)?.is_none_or(|(_, holder)| holder != key) {
             return Ok(());
         }
-        let bytes_before = self.open.payload_bytes();
         index_row::index_key((self.group, bucket), is_unique, entry, key, self.scratch);
+        if must_exist && !is_unique && self.get_for_update()?.is_none() {
+            return Ok(());
+        }
+        let bytes_before = self.open.payload_bytes();
         self.open.remove(self.scratch);
-        self.budget.count_written(self.open.payload_bytes() - bytes_before);
-        Ok(())
+        self.budget.count_entry(self.open.payload_bytes() - bytes_before)
     }
 
     /// Returns the expiry and the key of the record with this entry of a unique index.
@@ -175,13 +187,15 @@ impl Overlay<'_> {
             return Ok(Some(holder));
         }
         self.saw_expired = true;
-        if let Some(row) = self
-            .stored_row(owner.bucket, &holder)?
-            .filter(|row: &StoredRow| row.is_expired(self.open.time))
-        {
-            self.remove_expired(owner.bucket, &holder, &row)?;
+        match self.stored_row(owner.bucket, &holder)? {
+            Some(row) if row.is_expired(self.open.time) => {
+                self.remove_expired(owner.bucket, &holder, &row)?;
+                Ok(None)
+            }
+            // An entry expires with its record. If one did not, the record would have the term.
+            Some(_) => Ok(Some(holder)),
+            None => Ok(None),
         }
-        Ok(None)
     }
 }
 

@@ -24,6 +24,7 @@ fn record() -> ReplicatedIndex {
         entries: 3,
         skipped: SkipCounts { unreadable: 4, absent: 5, mistyped: 6, oversized: 7 },
         duplicates: vec![duplicate],
+        oversized: Some(Key::from("o")),
     }
 }
 
@@ -34,6 +35,7 @@ fn index_record_round_trips_and_keeps_its_format() {
                  \x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\
                  \x01\x02\0\0\0cu\
                  \x01\0\0\0\x09\0\0\0\x03\x80\0\0\0\0\0\0\x01\x01\0\0\0k\x01\0\0\0h\
+                 \x01\x01\0\0\0o\
                  \x14\0\0\0\x01\x07\0\0\0\x01\x01\x01\x01\0\0\0n\x03\0\0\0$.a";
     let record = record();
     assert_eq!(
@@ -45,7 +47,8 @@ fn index_record_round_trips_and_keeps_its_format() {
     }
     assert!(ReplicatedIndex::decode(&[kept, &[0][..]].concat()).is_err());
     assert!(ReplicatedIndex::decode(&[&[2], &kept[1..]].concat()).is_err(), "a later format");
-    let begun = ReplicatedIndex { cursor: None, duplicates: Vec::new(), ..self::record() };
+    let (duplicates, oversized) = (Vec::new(), None);
+    let begun = ReplicatedIndex { cursor: None, duplicates, oversized, ..self::record() };
     assert_eq!(ReplicatedIndex::decode(&begun.encode()), Ok(begun));
 }
 

@@ -150,3 +150,102 @@ fn index_is_begun_once_and_its_number_and_name_are_taken() {
     let refused = group.begin_index(definition(34, "$.n", ValueType::Int));
     assert_eq!(refused.expect_err("32 are enough").reason, Reason::TooLarge);
 }
+
+#[test]
+fn refused_write_leaves_no_index_in_force_and_ends_none() {
+    let mut group = IndexedGroup::new();
+    let refuse = |overlay: &mut Overlay| {
+        overlay.begin_index(INDEXED, definition(1, "$.n", ValueType::Int))?;
+        Err::<(), _>(base::Error::new(Reason::TooLarge, "it does not fit"))
+    };
+    group.write(refuse).expect_err("it is refused");
+    group.check_accepted();
+    group.update(&set("k", "{\"n\":1}")).expect("plain");
+    assert_eq!(group.build_index(definition(1, "$.n", ValueType::Int)), IndexPhase::Ready);
+    let refuse = |overlay: &mut Overlay| {
+        overlay.end_index(INDEXED, IndexNumber(1))?;
+        Err::<(), _>(base::Error::new(Reason::TooLarge, "it does not fit"))
+    };
+    group.write(refuse).expect_err("it is refused");
+    group.update(&set("k", "{\"n\":2}")).expect("it is indexed");
+    group.check_accepted();
+}
+
+/// Returns an array with the integers below a number.
+fn list(count: u32) -> String {
+    format!("[{}]", (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(","))
+}
+
+fn named(number: u32) -> IndexDefinition {
+    let name = IndexName::parse(&format!("l{number}")).expect("a name");
+    IndexDefinition { name, ..definition(number, "$[*]", ValueType::Int) }
+}
+
+/// The update that removes a row holds all its entries, and must fit into an entry of the log.
+#[test]
+fn index_with_which_an_older_row_has_too_many_entries_fails_and_names_the_row() {
+    let mut group = IndexedGroup::new();
+    let key = "k".repeat(1_000);
+    let set_with_expiry = Update::Set {
+        key: Key::from(key.clone()),
+        value: list(600).into(),
+        expiry: Expiry::After(10),
+    };
+    group.update(&set_with_expiry).expect("plain");
+    group.update(&set("z", "[7]")).expect("plain");
+    assert_eq!(group.build_index(named(1)), IndexPhase::Ready);
+    for number in 2..9 {
+        group.begin_index(named(number)).expect("it is the first");
+    }
+    // What no builder has put is not removed: 600 entries of a kilobyte, and not 4,800.
+    group.pass(10);
+    let removed = group.write(|overlay| {
+        let (savepoint, begun) = (overlay.savepoint(), overlay.open.payload_bytes());
+        expire_due(overlay, Bytes::new(), 9, 1_000)?;
+        let bytes = overlay.open.payload_bytes() - begun;
+        overlay.undo(savepoint);
+        Ok(bytes)
+    });
+    let bytes = removed.expect("memory");
+    assert!((600_000..1_200_000).contains(&bytes), "{bytes} bytes");
+    assert!(group.step(2), "nothing is left to do");
+    let record = group.record(2).expect("it has failed");
+    assert_eq!((record.phase, record.rows), (IndexPhase::Failed, 0));
+    assert_eq!(record.oversized, Some(Key::from(key)));
+    group.check_accepted();
+    group.sweep(9);
+    for number in 3..9 {
+        while !group.step(number) {}
+        assert_eq!(group.record(number).map(|record| record.phase), Some(IndexPhase::Ready));
+    }
+    group.check_accepted();
+}
+
+#[test]
+fn expired_holders_of_terms_go_in_several_pages_if_they_have_many_entries() {
+    let mut group = IndexedGroup::new();
+    group.build_index(definition(1, "$.l[*]", ValueType::Int));
+    let tail = "k".repeat(12_000);
+    for number in 0..5 {
+        let value = format!("{{\"u\":[{number}],\"l\":{}}}", list(100));
+        let (key, expiry) = (Key::from(format!("{number}{tail}")), Expiry::After(10));
+        group.update(&Update::Set { key, value: value.into(), expiry }).expect("it is indexed");
+    }
+    group.update(&set("z", "{\"u\":[0,1,2,3,4]}")).expect("it is indexed");
+    group.begin_index(unique(2, "$.u[*]")).expect("it is the first");
+    group.pass(10);
+    let mut steps = 0;
+    loop {
+        let step = group.write(|overlay| build::step(overlay, INDEXED, IndexNumber(2)));
+        let step = step.expect("memory");
+        assert!(step.bytes < 3 << 20, "{step:?}");
+        group.check_accepted();
+        steps += 1;
+        if step.is_last {
+            break;
+        }
+    }
+    let record = group.record(2).expect("it is ready");
+    assert_eq!((record.phase, record.rows, record.entries), (IndexPhase::Ready, 6, 10));
+    assert_eq!((steps, group.entries()), (6, 5), "one holder in each but the last");
+}

@@ -230,7 +230,7 @@ fn live(steps: Vec<IndexingStep>) {
         let record = history.group.record(number);
         let expected = match &record {
             None => continue, // It was being removed.
-            Some(record) if record.duplicates.is_empty() => IndexPhase::Ready,
+            Some(record) if record.is_buildable() => IndexPhase::Ready,
             Some(_) => IndexPhase::Failed,
         };
         assert_eq!(record.map(|record| record.phase), Some(expected));

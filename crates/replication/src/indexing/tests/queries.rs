@@ -201,6 +201,15 @@ fn page_ends_at_its_bytes_and_holds_one_row_at_least() {
     assert_eq!(keys(&first), ["a"]);
     entries.after = first.next_after;
     assert_eq!(keys(&page(&mut group, &entries)), ["b"]);
+    for content in [MatchContent::Terms, MatchContent::Records] {
+        let mut one = TermQuery { bytes_max: Some(0), content, ..strings.clone() };
+        for key in ["a", "b", "c"] {
+            let next = page(&mut group, &one);
+            assert_eq!(keys(&next), [key], "one row at least");
+            one.after = next.next_after;
+            assert_eq!(one.after.is_none(), key == "c");
+        }
+    }
     let prefix = TermRange::prefix(ValueType::String.kind(), b"b").expect("short");
     assert_eq!(keys(&page(&mut group, &query(1, prefix))), ["b"]);
 }
@@ -232,4 +241,27 @@ fn query_costs_a_row_for_each_entry_and_record_that_it_reads() {
         answer.and_then(|_| overlay.budget.check())
     });
     assert_eq!(refused.expect_err("200 entries").reason, Reason::TooLarge);
+}
+
+/// A page is read on the thread that received the request.
+#[test]
+fn short_page_passes_over_a_bounded_number_of_expired_entries() {
+    let mut group = IndexedGroup::new();
+    group.build_index(definition(1, "$.n", ValueType::Int));
+    for number in 0..2_500 {
+        let (key, value) = (Key::from(format!("{number:04}")), Value::from("{\"n\":1}"));
+        let expiry = base::request::Expiry::After(10);
+        group.update(&Update::Set { key, value, expiry }).expect("it is indexed");
+    }
+    group.update(&set("z", "{\"n\":1}")).expect("it is indexed");
+    group.pass(10);
+    let mut query = TermQuery { rows_max: Some(10), ..query(1, all_ints()) };
+    for _ in 0..2 {
+        let empty = page(&mut group, &query);
+        assert_eq!(empty.rows, []);
+        query.after = empty.next_after;
+        assert!(query.after.is_some(), "it goes on");
+    }
+    let last = page(&mut group, &query);
+    assert_eq!((keys(&last), last.next_after.clone()), (vec!["z"], None));
 }
