@@ -14,6 +14,7 @@
 
 mod build;
 mod manage;
+mod moving;
 mod write;
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ use store::{MemoryTrees, RowChange, Snapshot, Trees};
 
 mod builds;
 mod law;
+mod moves;
 mod queries;
 mod uniqueness;
 mod writes;
