@@ -24,6 +24,7 @@ use replica_state::layout::{StoredRow, StoredSession};
 use replication::group::Group;
 use replication::outcome;
 use replication::overlay::Overlay;
+use replication::replicated_index::ReplicatedIndex;
 use replication::seals::{BOOKKEEPING_BUCKET, intake_key};
 use runtime::submit::Ticket;
 use std::cell::Cell;
@@ -129,9 +130,9 @@ fn write_request(group: &Group, request: &MoveRequest) -> Result<(Option<Ticket>
     // Counted under the lock that they are written under: nobody may close one before.
     let opened = Cell::new(Vec::new());
     let evaluate = |overlay: &mut Overlay| match request {
-        MoveRequest::Begin { bucket, time } => begin(overlay, *bucket, *time),
+        MoveRequest::Begin { bucket, time, indexes } => begin(overlay, *bucket, *time, indexes),
         MoveRequest::Part { bucket, part, items } => apply_part(overlay, *bucket, *part, items),
-        MoveRequest::Close { bucket, time, .. } => close(overlay, *bucket, *time),
+        MoveRequest::Close { bucket, time, indexes, .. } => close(overlay, *bucket, *time, indexes),
         MoveRequest::Progress { .. } => unreachable!("answered before"),
     };
     let write = |overlay: &mut Overlay| {
@@ -145,7 +146,12 @@ fn write_request(group: &Group, request: &MoveRequest) -> Result<(Option<Ticket>
 /// Answer to a request, and the sessions that it opened: the user of each, if it has one.
 type Evaluation = (MoveReply, Vec<Option<UserDigest>>);
 
-fn begin(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<Evaluation> {
+fn begin(
+    overlay: &mut Overlay,
+    bucket: BucketId,
+    time: u64,
+    indexes: &[ReplicatedIndex],
+) -> Result<Evaluation> {
     if BucketIntake::load(overlay, bucket)?.is_some() {
         let text = "the target already has rows with this bucket number: use another number";
         return Err(Error::new(Reason::AlreadyExists, text));
@@ -153,6 +159,7 @@ fn begin(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<Evaluatio
     let now = overlay.open.time;
     let time_offset_ms = now.cast_signed().wrapping_sub(time.cast_signed());
     BucketIntake { closed: false, time_offset_ms, part: 0 }.store(overlay, bucket)?;
+    overlay.receive_indexes(bucket, indexes)?;
     Ok((MoveReply::Done { time: now }, Vec::new()))
 }
 
@@ -235,7 +242,12 @@ fn apply_item(
     Ok(None)
 }
 
-fn close(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<Evaluation> {
+fn close(
+    overlay: &mut Overlay,
+    bucket: BucketId,
+    time: u64,
+    indexes: &[ReplicatedIndex],
+) -> Result<Evaluation> {
     let (intake, now) = (require_intake(overlay, bucket)?, overlay.open.time);
     let local_time = intake.to_local_time(time);
     if intake.closed {
@@ -246,5 +258,6 @@ fn close(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<Evaluatio
         return Ok((MoveReply::RetryLater { ms: local_time - now }, Vec::new()));
     }
     BucketIntake { closed: true, ..intake }.store(overlay, bucket)?;
+    overlay.complete_indexes(bucket, indexes)?;
     Ok((MoveReply::Done { time: now }, Vec::new()))
 }

@@ -18,7 +18,7 @@
 //! | 5 | copy | | what changed before the seal; then T has everything |
 //! | 6 | close | open | closed; T gives higher versions than S did, and is as late |
 //! | 7 | finish | moves to `new` | lives at (T, `new`); `old` is dropped |
-//! | 8 | tidy | the directory knows no `old`, `new` | no `s old`, `i new` |
+//! | 8 | tidy | the directory knows no `old`, `new` | no `s old`, `i new`, nor indexes of them |
 //!
 //! After an interruption (a master of either group crashes, a call is lost, a node restarts) the
 //! next master of S begins at 1, finds `new` used, and takes a fresh number. So no row of a failed
@@ -26,7 +26,8 @@
 //! move is cancelled: then the directory records that the bucket stays at `old`, and the master of
 //! S removes the seal. Only the directory decides between the two, in one row.
 //!
-//! Sessions move along, with the outcomes of their windows: S's stay, T's get what they lack.
+//! Sessions move along, with the outcomes of their windows: S's stay, T's get what they lack. The
+//! bucket's indexes are in force at T from 1 on, which derives their entries from the rows.
 //!
 //! Promises: an update that S acknowledged is in T before T is used, and is applied once, also when
 //! it is repeated; S gives no answer that T could have made stale; versions continue, and so do

@@ -7,8 +7,14 @@ use base::limits::{KEY_BYTES_MAX, SESSION_OUTCOME_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{BucketDigest, BucketId, Error, NodeId, SessionId, UserDigest};
 use bytes::Bytes;
 use replica_state::layout::StoredSession;
+use replication::replicated_index::{RECORD_BYTES_MAX, ReplicatedIndex};
 use transport::CallKind;
 
+const BEGIN: u8 = 0;
+const CLOSE: u8 = 2;
+/// Begin and end of a bucket with indexes, which the previous version does not have.
+const BEGIN_INDEXED: u8 = 4;
+const CLOSE_INDEXED: u8 = 5;
 /// Session that is bound to no bucket: the only kind that the previous version sends.
 const SESSION: u8 = 2;
 /// A session that is bound to a bucket.
@@ -18,19 +24,21 @@ const OWNED_SESSION: u8 = 5;
 /// Highest version that another node may name: far above what any group reaches, and so far from
 /// the highest number that no later version gets there. A group goes on above those that it hears.
 const VERSION_MAX: u64 = u64::MAX / 2;
+/// Maximum number of records of indexes in a message: those in force, and failed ones.
+const INDEXES_MAX: usize = 256;
 /// Minimum length of an item, in bytes; bounds the number of items in a message.
 const ITEM_BYTES_MIN: usize = 5;
 
 /// Request from the source group's master to the target group's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MoveRequest {
-    /// Announces rows of this bucket. `time`: group time of the source.
-    Begin { bucket: BucketId, time: u64 },
+    /// Announces rows of this bucket, and its indexes. `time`: group time of the source.
+    Begin { bucket: BucketId, time: u64, indexes: Vec<ReplicatedIndex> },
     /// Sends some of them; parts are numbered from 1.
     Part { bucket: BucketId, part: u64, items: Vec<Item> },
     /// Ends the stream. Rows that expired by `time` are gone in the source; all versions were below
-    /// `version`.
-    Close { bucket: BucketId, time: u64, version: u64 },
+    /// `version`. `indexes`: as of the last row.
+    Close { bucket: BucketId, time: u64, version: u64, indexes: Vec<ReplicatedIndex> },
     /// Asks for the progress of this bucket's move.
     Progress { bucket: BucketId },
 }
@@ -83,6 +91,23 @@ impl MessageReader<'_> {
 
     fn u64(&mut self, field: &'static str) -> MessageResult<u64> {
         self.reader.u64(field)
+    }
+
+    fn indexes(&mut self) -> MessageResult<Vec<ReplicatedIndex>> {
+        let count = self.reader.u32("number of indexes")? as usize;
+        // A bucket without indexes is announced as the first version did.
+        if !(1..=INDEXES_MAX).contains(&count) {
+            return Err(Malformed("number of indexes"));
+        }
+        let mut read = || ReplicatedIndex::decode(self.reader.string(RECORD_BYTES_MAX, "index")?);
+        (0..count).map(|_| read()).collect()
+    }
+}
+
+fn put_indexes(indexes: &[ReplicatedIndex], out: &mut Vec<u8>) {
+    if !indexes.is_empty() {
+        out.put_u32(indexes.len() as u32);
+        indexes.iter().for_each(|record| out.put_string(&record.encode()));
     }
 }
 
@@ -165,10 +190,11 @@ impl MoveRequest {
     pub(crate) fn write(&self) -> Bytes {
         let mut out = vec![CallKind::Moves.byte()];
         match self {
-            MoveRequest::Begin { bucket, time } => {
-                out.put_u8(0);
+            MoveRequest::Begin { bucket, time, indexes } => {
+                out.put_u8(if indexes.is_empty() { BEGIN } else { BEGIN_INDEXED });
                 out.put_u32(bucket.0);
                 out.put_u64(*time);
+                put_indexes(indexes, &mut out);
             }
             MoveRequest::Part { bucket, part, items } => {
                 out.reserve(items.iter().map(Item::bytes).sum::<usize>() + 32);
@@ -178,11 +204,12 @@ impl MoveRequest {
                 out.put_u32(items.len() as u32);
                 items.iter().for_each(|item| item.write(&mut out));
             }
-            MoveRequest::Close { bucket, time, version } => {
-                out.put_u8(2);
+            MoveRequest::Close { bucket, time, version, indexes } => {
+                out.put_u8(if indexes.is_empty() { CLOSE } else { CLOSE_INDEXED });
                 out.put_u32(bucket.0);
                 out.put_u64(*time);
                 out.put_u64(*version);
+                put_indexes(indexes, &mut out);
             }
             MoveRequest::Progress { bucket } => {
                 out.put_u8(3);
@@ -198,7 +225,11 @@ impl MoveRequest {
             return Err(Malformed("kind of call"));
         }
         let request = match message.reader.u8("kind of question")? {
-            0 => MoveRequest::Begin { bucket: message.bucket()?, time: message.u64("time")? },
+            kind @ (BEGIN | BEGIN_INDEXED) => {
+                let (bucket, time) = (message.bucket()?, message.u64("time")?);
+                let indexes = if kind == BEGIN { Vec::new() } else { message.indexes()? };
+                MoveRequest::Begin { bucket, time, indexes }
+            }
             1 => {
                 let (bucket, part) = (message.bucket()?, message.u64("part")?);
                 let count = message.reader.u32("number of items")? as usize;
@@ -208,13 +239,14 @@ impl MoveRequest {
                 let items = (0..count).map(|_| Item::read(&mut message));
                 MoveRequest::Part { bucket, part, items: items.collect::<MessageResult<_>>()? }
             }
-            2 => {
+            kind @ (CLOSE | CLOSE_INDEXED) => {
                 let (bucket, time) = (message.bucket()?, message.u64("time")?);
                 let version = message.u64("version")?;
                 if version > VERSION_MAX {
                     return Err(Malformed("version"));
                 }
-                MoveRequest::Close { bucket, time, version }
+                let indexes = if kind == CLOSE { Vec::new() } else { message.indexes()? };
+                MoveRequest::Close { bucket, time, version, indexes }
             }
             3 => MoveRequest::Progress { bucket: message.bucket()? },
             _ => return Err(Malformed("kind of question")),

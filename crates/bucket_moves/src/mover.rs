@@ -11,6 +11,7 @@ use bytes::Bytes;
 use replication::bucket::Bucket;
 use replication::change_capture::ChangeCapture;
 use replication::group::Group;
+use replication::replicated_index::ReplicatedIndex;
 use replication::seals::Seal;
 use runtime::mutants::Mutant;
 use runtime::world::{self, sleep};
@@ -84,7 +85,9 @@ pub(crate) async fn run(moves: Arc<BucketMoves>, name: BucketName) -> Result<()>
 impl Mover {
     async fn run_steps(&mut self) -> Result<()> {
         let bucket = self.moving.id;
-        match self.send_request(|time| MoveRequest::Begin { bucket, time }).await {
+        let indexes = self.source.indexes.sent(self.bucket.id);
+        let begin = |time| MoveRequest::Begin { bucket, time, indexes: indexes.clone() };
+        match self.send_request(begin).await {
             Ok(AnswerTimes { sent_at, answered_at }) => {
                 self.time_offset_ms = answered_at.cast_signed().wrapping_sub(sent_at.cast_signed());
             }
@@ -97,7 +100,7 @@ impl Mover {
             }
             Err(error) => return Err(error),
         }
-        match self.copy().await {
+        match self.copy(&indexes).await {
             // The target's state is uncertain: the next attempt starts again.
             Err(error) if error.kind() == Kind::Conflict && self.check_driver().is_ok() => {
                 tracing::info!(
@@ -110,7 +113,8 @@ impl Mover {
         }
     }
 
-    async fn copy(&mut self) -> Result<()> {
+    /// Copies the bucket. `indexes`: those that the target maintains from the first row on.
+    async fn copy(&mut self, indexes: &[ReplicatedIndex]) -> Result<()> {
         // Before the first row is read: changes that the scan misses are then captured.
         let capture = Arc::new(self.source.capture_changes_of(self.bucket.id)?);
         self.test_point(MovePoint::Begun).await?;
@@ -128,8 +132,12 @@ impl Mover {
             }
         }
         self.test_point(MovePoint::Copied).await?;
+        // Sooner than after the seal, because clients wait for a copy that starts again then.
+        self.check_indexes(indexes)?;
         let seal = self.seal().await?;
         self.test_point(MovePoint::Sealed).await?;
+        // From the seal on no index is begun.
+        self.check_indexes(indexes)?;
         // Everything before the seal is applied, and its changes are captured.
         self.copy_changed(&copier, capture.take()?).await?;
         self.test_point(MovePoint::CopiedAgain).await?;
@@ -195,12 +203,41 @@ impl Mover {
         Ok(())
     }
 
+    /// Checks that the target has every index in force: rows that came before an index of which it
+    /// did not know have no entries there. Errors: `Changed`, so that the copy starts again.
+    fn check_indexes(&self, begun: &[ReplicatedIndex]) -> Result<()> {
+        let is_begun = |record: &ReplicatedIndex| {
+            begun.iter().any(|begun| begun.definition == record.definition)
+        };
+        let present = self.source.indexes.sent(self.bucket.id);
+        if present.iter().all(|record| !record.phase.is_in_force() || is_begun(record)) {
+            return Ok(());
+        }
+        Err(Error::new(Reason::Changed, "an index of the bucket was begun during the copy"))
+    }
+
+    /// Sends items as one part; as several, if they do not fit into an entry of the target's log
+    /// together with the index entries of their rows.
     async fn send(&mut self, items: Vec<Item>) -> Result<()> {
+        let mut waiting = vec![items];
+        while let Some(mut items) = waiting.pop() {
+            match self.send_part(&items).await {
+                Err(error) if error.reason == Reason::TooLarge && items.len() > 1 => {
+                    waiting.push(items.split_off(items.len() / 2));
+                    waiting.push(items);
+                }
+                sent => sent?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn send_part(&mut self, items: &[Item]) -> Result<()> {
         if items.is_empty() {
             return self.check_driver();
         }
         let (bucket, part) = (self.moving.id, self.part + 1);
-        let request = |_| MoveRequest::Part { bucket, part, items: items.clone() };
+        let request = |_| MoveRequest::Part { bucket, part, items: items.to_vec() };
         let AnswerTimes { sent_at, answered_at } = self.send_request(request).await?;
         self.part = part;
         self.lag_ms =
@@ -231,7 +268,9 @@ impl Mover {
 
     async fn close(&mut self, seal: Seal) -> Result<()> {
         let (bucket, Seal { time, version }) = (self.moving.id, seal);
-        self.send_request(|_| MoveRequest::Close { bucket, time, version }).await.map(|_| ())
+        let indexes = self.source.indexes.sent(self.bucket.id);
+        let close = |_| MoveRequest::Close { bucket, time, version, indexes: indexes.clone() };
+        self.send_request(close).await.map(|_| ())
     }
 
     /// Sends a request until there is an answer, or none is needed. `request` gets the time at

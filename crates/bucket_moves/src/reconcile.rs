@@ -53,6 +53,18 @@ impl BusyMark {
     }
 }
 
+/// State that says whether something is to be tidied in a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TidyState {
+    /// Index of the directory.
+    directory: LogIndex,
+    /// Leadership epoch of the group.
+    epoch: u64,
+    marks: BucketMarks,
+    /// Buckets with indexes of which the directory knows nothing.
+    forgotten: BTreeSet<BucketId>,
+}
+
 /// State kept from one check to the next.
 struct MoveReconciler {
     /// Sender by which running moves report their end. They stop when it is closed.
@@ -60,8 +72,8 @@ struct MoveReconciler {
     busy_groups: BTreeSet<GroupId>,
     /// Time before which a move is not retried, in milliseconds.
     retry_at: BTreeMap<BucketName, u64>,
-    /// Directory index, leadership epoch and marks of each group at its last cleanup.
-    tidied: BTreeMap<GroupId, (LogIndex, u64, BucketMarks)>,
+    /// State of each group at its last cleanup.
+    tidied: BTreeMap<GroupId, TidyState>,
 }
 
 /// Runs until the node stops.
@@ -159,21 +171,24 @@ impl MoveReconciler {
         }
     }
 
-    /// Removes the seals of buckets that stay, and all marks of removed buckets. Never while a move
-    /// of the group runs here, because the move relies on the seal; and none starts meanwhile.
+    /// Removes the seals of buckets that stay, and all marks and indexes of removed buckets. Never
+    /// while a move of the group runs here, because the move relies on the seal; and none starts
+    /// meanwhile.
     async fn tidy(&mut self, moves: &Arc<BucketMoves>) {
         for group in moves.groups.all() {
             round::progress();
-            let epoch = group.leadership.epoch();
-            let marks = group.seals.all();
-            let state = (moves.directory.group.applied.index(), epoch, marks);
-            let has_nothing_to_do =
-                state.2 == BucketMarks::default() || self.busy_groups.contains(&group.id);
-            let is_tidied = self.tidied.get(&group.id) == Some(&state);
-            if has_nothing_to_do || is_tidied || !group.leadership.is_master() {
+            if self.busy_groups.contains(&group.id) || !group.leadership.is_master() {
                 continue;
             }
-            match tidy(moves, &group, epoch, &state.2).await {
+            let (epoch, marks) = (group.leadership.epoch(), group.seals.all());
+            let directory = moves.directory.group.applied.index();
+            let Ok(forgotten) = unknown_buckets(moves, group.indexes.buckets()) else { continue };
+            let has_nothing_to_do = marks == BucketMarks::default() && forgotten.is_empty();
+            let state = TidyState { directory, epoch, marks, forgotten };
+            if has_nothing_to_do || self.tidied.get(&group.id) == Some(&state) {
+                continue;
+            }
+            match tidy(moves, &group, &state).await {
                 Ok(()) => drop(self.tidied.insert(group.id, state)),
                 Err(error) => tracing::debug!(
                     target: "node", %error, "cleanup after bucket moves failed; it is retried"
@@ -183,30 +198,48 @@ impl MoveReconciler {
     }
 }
 
-/// Removes seals and intakes that no move needs. The directory must be read after the marks, so
-/// that it includes every move that set one.
-async fn tidy(
-    moves: &Arc<BucketMoves>,
-    group: &Arc<Group>,
-    epoch: u64,
-    marks: &BucketMarks,
-) -> Result<()> {
+/// Removes seals, intakes and indexes that no bucket needs. The directory must be read after them,
+/// so that it includes every bucket and every move that set one.
+async fn tidy(moves: &Arc<BucketMoves>, group: &Arc<Group>, state: &TidyState) -> Result<()> {
     moves.directory_master.wait_current().await?;
-    let (mut referenced, mut staying) = (BTreeSet::new(), BTreeSet::new());
+    let TidyState { epoch, marks, forgotten, .. } = state;
+    let mut staying = BTreeSet::new();
     moves.directory.catalog.for_each_bucket(|bucket| {
-        referenced.insert(bucket.id);
-        referenced.extend(bucket.moving.map(|moving| moving.id));
         if bucket.group == group.id && bucket.moving.is_none() {
             staying.insert(bucket.id);
         }
     });
-    referenced.extend(moves.directory.dropped_buckets()?.into_iter().map(|(bucket, _)| bucket));
-    let unsealed = |bucket: &&BucketId| staying.contains(bucket) || !referenced.contains(bucket);
-    for bucket in marks.sealed.iter().filter(unsealed) {
-        group.remove_bookkeeping(&seal_key(*bucket), epoch)?;
+    let unreferenced = |buckets: &BTreeSet<BucketId>| unknown_buckets(moves, buckets.clone());
+    let unsealed = unreferenced(&marks.sealed)?;
+    for bucket in marks.sealed.iter().filter(|id| staying.contains(id) || unsealed.contains(id)) {
+        group.remove_bookkeeping(&seal_key(*bucket), *epoch)?;
     }
-    for bucket in marks.intakes.iter().filter(|bucket| !referenced.contains(bucket)) {
-        group.remove_bookkeeping(&intake_key(*bucket), epoch)?;
+    for bucket in unreferenced(&marks.intakes)? {
+        group.remove_bookkeeping(&intake_key(bucket), *epoch)?;
+    }
+    for bucket in unreferenced(forgotten)? {
+        group.forget_indexes(bucket, *epoch)?;
     }
     Ok(())
+}
+
+/// Returns those of some buckets that the directory does not know: that are not there, do not
+/// arrive, and whose space is given back.
+fn unknown_buckets(
+    moves: &BucketMoves,
+    mut buckets: BTreeSet<BucketId>,
+) -> Result<BTreeSet<BucketId>> {
+    if buckets.is_empty() {
+        return Ok(buckets);
+    }
+    moves.directory.catalog.for_each_bucket(|bucket| {
+        buckets.remove(&bucket.id);
+        if let Some(moving) = bucket.moving {
+            buckets.remove(&moving.id);
+        }
+    });
+    for (bucket, _) in moves.directory.dropped_buckets()? {
+        buckets.remove(&bucket);
+    }
+    Ok(buckets)
 }

@@ -6,6 +6,7 @@ use crate::progress::{MovePhase, MoveProgress};
 use base::{BucketDigest, BucketId, Error, NodeId, Reason, SessionId, UserDigest};
 use bytes::Bytes;
 use replica_state::layout::StoredSession;
+use replication::replicated_index::ReplicatedIndex;
 use replication::seals::Seal;
 use std::fmt::Write;
 use std::path::Path;
@@ -29,10 +30,10 @@ fn items() -> Vec<Item> {
 
 fn requests() -> Vec<MoveRequest> {
     vec![
-        MoveRequest::Begin { bucket: BUCKET, time: 7 },
+        MoveRequest::Begin { bucket: BUCKET, time: 7, indexes: Vec::new() },
         MoveRequest::Part { bucket: BUCKET, part: 8, items: items() },
         MoveRequest::Part { bucket: BUCKET, part: 9, items: Vec::new() },
-        MoveRequest::Close { bucket: BUCKET, time: 10, version: 11 },
+        MoveRequest::Close { bucket: BUCKET, time: 10, version: 11, indexes: Vec::new() },
         MoveRequest::Progress { bucket: BUCKET },
     ]
 }
@@ -41,7 +42,19 @@ fn requests() -> Vec<MoveRequest> {
 fn later_requests() -> Vec<MoveRequest> {
     let stored = session(Some(BucketDigest(0x0605)));
     let items = vec![Item::Session { session: SessionId(u64::MAX), stored }];
-    vec![MoveRequest::Part { bucket: BUCKET, part: 19, items }]
+    let indexes = vec![index()];
+    vec![
+        MoveRequest::Part { bucket: BUCKET, part: 19, items },
+        MoveRequest::Begin { bucket: BUCKET, time: 20, indexes: indexes.clone() },
+        MoveRequest::Close { bucket: BUCKET, time: 21, version: 22, indexes },
+    ]
+}
+
+/// Returns the record of an index that is being built.
+fn index() -> ReplicatedIndex {
+    let definition = b"\x14\0\0\0\x01\x07\0\0\0\x01\x01\x01\x01\0\0\0n\x03\0\0\0$.a";
+    let record = [&b"\x01\x01"[..], &[0; 6 * 8 + 1 + 4 + 1], definition].concat();
+    ReplicatedIndex::decode(&record).expect("as `replication` keeps it")
 }
 
 fn answers() -> Vec<MoveReply> {
@@ -131,7 +144,7 @@ fn session_of_a_user_is_an_item_of_its_own_kind() {
 fn close_with_a_version_at_the_end_of_all_numbers_is_rejected() {
     for (version, is_sound) in [(u64::MAX / 2, true), (u64::MAX / 2 + 1, false), (u64::MAX, false)]
     {
-        let close = MoveRequest::Close { bucket: BUCKET, time: 10, version };
+        let close = MoveRequest::Close { bucket: BUCKET, time: 10, version, indexes: Vec::new() };
         assert_eq!(MoveRequest::read(&close.write()).is_ok(), is_sound, "{version}");
     }
 }
