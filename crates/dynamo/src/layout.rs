@@ -11,6 +11,8 @@
 //!   hint    primary u64 BE | as a row           -> (nothing): the row must go to that node
 //! owner = 2^31 + partition, in the ring of the change that it belongs to
 //!   arrival copies u8                           -> progress of the copy (handoff/receive.rs)
+//! owner = 2^31 + 65536 (indexes), + 1 (feed), + 2 (views), of the node as a whole
+//!   kind u8 | ...                               -> as their modules describe
 //! 2^32 - 1 | 0                                  -> the mark of all vnodes: number of the last
 //!                                                  batch applied u64, clean incarnation u64
 //! value    = flags u8 | written, Unix ms, varint | [expires, Unix ms, varint] | [headers] | bytes
@@ -29,11 +31,29 @@ use base::{
 };
 use bytes::Bytes;
 use logic::causal::{self, Clock, Coded};
+use std::ops::Bound;
 
 /// Owner of all vnodes' records in the log.
 pub const VNODES: GroupId = GroupId(u32::MAX);
 /// Owner of slot 0's rows.
 const FIRST_OWNER: u32 = 1 << 31;
+
+/// Number of owners that are slots, or partitions of a ring. Owners behind them are
+/// [`NodeSpace`]s.
+const SLOT_OWNERS: u32 = 1 << 16;
+
+/// Key space of rows that belong to a node as a whole, behind the rows of all slots. Its rows are
+/// derived from those of the slots: no scan of rows reads them, and no other node gets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum NodeSpace {
+    /// Secondary indexes.
+    Index = 0,
+    /// Change feed.
+    Feed = 1,
+    /// Views.
+    Views = 2,
+}
 
 /// Kind of item that a tree key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +92,23 @@ pub fn mark_key() -> Bytes {
 /// Returns the lower bound of all vnodes' tree keys.
 pub fn first_key() -> Bytes {
     FIRST_OWNER.to_be_bytes().to_vec().into()
+}
+
+/// Returns the upper bound, not included, of all slots' tree keys.
+pub fn slots_end() -> Bytes {
+    (FIRST_OWNER + SLOT_OWNERS).to_be_bytes().to_vec().into()
+}
+
+/// Returns the range of all slots' tree keys after one of them. `None`: from the first.
+pub(super) fn slot_keys(after: Option<Bytes>) -> (Bound<Bytes>, Bound<Bytes>) {
+    (after.map_or(Bound::Included(first_key()), Bound::Excluded), Bound::Excluded(slots_end()))
+}
+
+/// Returns the prefix of the rows of a kind in a node's own space.
+pub(super) fn node_space_prefix(space: NodeSpace, kind: u8) -> Vec<u8> {
+    let mut prefix = (FIRST_OWNER + SLOT_OWNERS + space as u32).to_be_bytes().to_vec();
+    prefix.push(kind);
+    prefix
 }
 
 pub(super) fn key_prefix(owner: u32, space: Space, capacity: usize) -> Vec<u8> {
@@ -133,17 +170,22 @@ fn push_bucket_and_key(bucket: &BucketName, key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(key);
 }
 
-/// Decodes the bucket and key of a row's tree key.
+/// Decodes the bucket and key of a row's tree key. `None`: it is no row's.
 pub fn read_row_key(tree_key: &Bytes) -> Option<(BucketName, Key)> {
-    tree_key.get(5..)?;
+    slot_of(tree_key)?;
     read_row_tail(&tree_key.slice(5..))
 }
 
 /// Returns the slot of a row's tree key. `None`: it is no row's.
 pub fn slot_of(tree_key: &[u8]) -> Option<Slot> {
+    slot_in(Space::Row, tree_key)
+}
+
+/// Returns the slot of a tree key in this space. `None`: it lies in another, or behind all slots.
+fn slot_in(space: Space, tree_key: &[u8]) -> Option<Slot> {
     let owner = u32::from_be_bytes(tree_key.get(..4)?.try_into().ok()?);
-    let is_row = tree_key.get(4) == Some(&(Space::Row as u8)) && owner != VNODES.0;
-    owner.checked_sub(FIRST_OWNER).filter(|_| is_row).map(Slot)
+    let slot = owner.checked_sub(FIRST_OWNER).filter(|slot| *slot < SLOT_OWNERS)?;
+    (tree_key.get(4) == Some(&(space as u8))).then_some(Slot(slot))
 }
 
 /// Returns the part of a row's tree key that is the same in every slot.
@@ -172,9 +214,7 @@ pub fn node_hints_prefix(slot: Slot, primary: NodeId) -> Vec<u8> {
 
 /// Decodes a hint's tree key: node, bucket and key. `None`: it is no hint.
 pub fn read_hint_key(tree_key: &Bytes) -> Option<(NodeId, BucketName, Key)> {
-    if tree_key.get(4) != Some(&(Space::Hint as u8)) {
-        return None;
-    }
+    slot_in(Space::Hint, tree_key)?;
     let primary = u64::from_be_bytes(tree_key.get(5..13)?.try_into().ok()?);
     let (bucket, key) = read_row_tail(&tree_key.slice(13..))?;
     Some((NodeId(primary), bucket, key))
@@ -313,61 +353,4 @@ pub fn vtag(dot: Option<(&Actor, u64)>) -> Vtag {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use base::Link;
-
-    #[test]
-    fn stored_value_round_trips_with_headers_and_expiry() {
-        let text = |text: &'static str| Bytes::from_static(text.as_bytes());
-        let headers = Headers {
-            content_type: text("text/plain"),
-            charset: text("utf-8"),
-            encoding: Bytes::new(),
-            meta: vec![(text("colour"), text("red"))],
-            links: vec![Link { bucket: text("b"), key: text("k"), tag: text("t") }],
-            indexes: vec![(text("age_int"), text("7")), (text("x_bin"), Bytes::new())],
-        };
-        for headers in [headers, Headers::default()] {
-            let content = Content { value: text("value"), headers };
-            let stored = StoredValue::new(Some(&content), 1_700_000_000_000);
-            let sibling = stored.sibling(None).expect("it reads");
-            assert_eq!((sibling.content, sibling.tombstone), (content, false));
-            assert_eq!(stored.written_ms(), 1_700_000_000_000);
-            assert!(!stored.has_expired(u64::MAX));
-            let expiring = stored.clone().with_expiry(1_700_000_000_500);
-            assert_eq!(
-                expiring.sibling(None).expect("it reads"),
-                stored.sibling(None).expect("so")
-            );
-            assert!(
-                expiring.has_expired(1_700_000_000_500) && !expiring.has_expired(1_700_000_000_499)
-            );
-        }
-        let tombstone = StoredValue::new(None, 5);
-        assert!(tombstone.is_tombstone());
-        assert!(tombstone.sibling(None).expect("it reads").tombstone);
-        for length in 0..3 {
-            let cut = StoredValue(StoredValue::new(None, 300).0.slice(..length));
-            assert_eq!(cut.sibling(None).is_err(), length < 3, "{length}");
-        }
-    }
-
-    #[test]
-    fn row_and_hint_keys_decode_to_bucket_and_key() {
-        let bucket = BucketName::new("available", "a%2Fb").expect("a name");
-        let key = Bytes::from_static(b"any\xffkey");
-        let (slot, tree) = (Slot::for_key(&bucket, &key), row_key(&bucket, &key));
-        assert!(tree.starts_with(&rows_prefix(slot)));
-        assert!(tree.starts_with(&bucket_prefix(slot, &bucket)));
-        assert_eq!(read_row_key(&tree), Some((bucket.clone(), key.clone())));
-        assert_eq!(slot_of(&tree), Some(slot));
-        assert_eq!(slot_of(&record_key(slot)), None);
-        assert_eq!(slot_of(&mark_key()), None);
-        let hint = hint_key(slot, NodeId(9), &bucket, &key);
-        assert!(hint.starts_with(&hints_prefix(slot)));
-        assert!(hint.starts_with(&node_hints_prefix(slot, NodeId(9))));
-        assert_eq!(read_hint_key(&hint), Some((NodeId(9), bucket, key)));
-        assert_eq!(read_row_key(&record_key(Slot(1))), None);
-    }
-}
+mod tests;

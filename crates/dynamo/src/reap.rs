@@ -20,7 +20,7 @@
 
 use super::hash_trees::hash;
 use super::join_set::JoinSet;
-use super::layout::{first_key, mark_key, read_row, read_row_key, slot_of};
+use super::layout::{read_row, read_row_key, slot_keys, slot_of};
 use super::message::{TOMBSTONES_MAX, VnodeQuestion};
 use super::vnode_ops::{KeyRef, WritePolicy, has_live_value};
 use crate::Available;
@@ -34,7 +34,6 @@ use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
 use runtime::world::{self, sleep_or_cancelled, until_next};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -191,8 +190,8 @@ impl Available {
     fn read_tombstones(&self, ring: &Ring, after: ReapCursor) -> Result<TombstonePage> {
         let snapshot = self.trees.snapshot();
         let mut page = TombstonePage { rows: Vec::new(), expired: false, next: None };
-        let low = after.map_or(Bound::Included(first_key()), Bound::Excluded);
-        let keys = snapshot.range(low, Bound::Excluded(mark_key()), false);
+        let (low, high) = slot_keys(after);
+        let keys = snapshot.range(low, high, false);
         let (mut bytes, mut asked_bytes) = (0, 0);
         for (seen, found) in (1..).zip(keys) {
             let (tree_key, row) = found.map_err(store_error)?;

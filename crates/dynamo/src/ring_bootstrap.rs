@@ -16,7 +16,6 @@ use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Reason, Result};
 use runtime::log_writer::store_error;
 use runtime::world;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,8 +177,7 @@ impl Available {
 
     fn has_rows(&self) -> Result<bool> {
         let snapshot = self.trees.snapshot();
-        let low = Bound::Included(super::layout::first_key());
-        let high = Bound::Excluded(super::layout::mark_key());
+        let (low, high) = super::layout::slot_keys(None);
         Ok(snapshot.range(low, high, false).next().transpose().map_err(store_error)?.is_some())
     }
 

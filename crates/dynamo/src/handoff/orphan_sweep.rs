@@ -63,7 +63,7 @@ impl OrphanSweep {
 
 impl Available {
     /// Returns the partitions with local rows that this node should not keep.
-    pub(super) async fn orphaned_partitions(
+    pub(crate) async fn orphaned_partitions(
         self: &Arc<Available>,
         ring: &Arc<Ring>,
     ) -> Result<BTreeSet<Partition>> {

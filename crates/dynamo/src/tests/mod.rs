@@ -1,10 +1,13 @@
-//! Tests of gets, puts and lists at one coordinator: the other nodes are played by the test, which
-//! sees every question and decides about every answer and about the time.
+//! Tests of one node: of gets, puts and lists at one coordinator, where the test plays the other
+//! nodes, sees every question and decides about every answer and about the time; and of its store,
+//! with the log of what it writes.
 
 mod coverage_reads;
 mod gets;
+mod key_spaces;
 mod list_cost;
 mod list_model;
+mod logged_node;
 mod puts;
 mod test_node;
 

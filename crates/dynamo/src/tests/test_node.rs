@@ -147,6 +147,11 @@ fn vnode_store() -> Arc<VnodeStore> {
 impl TestNode {
     /// Starts a node of a ring of nodes 1 to `nodes`.
     pub(super) fn start(nodes: u64) -> TestNode {
+        TestNode::start_on(nodes, vnode_store())
+    }
+
+    /// Starts a node of a ring of nodes 1 to `nodes` on this store.
+    pub(super) fn start_on(nodes: u64, store: Arc<VnodeStore>) -> TestNode {
         world::set_time(Some(START_MS * 1_000_000));
         let (network, mut sink) = (Arc::<TestNetwork>::default(), None);
         let over = |of_peers| {
@@ -155,7 +160,7 @@ impl TestNode {
         };
         let peers = Peers::with_network(over, Arc::new(IdleReceiver), 7);
         let (metrics, tasks) = (Arc::<Metrics>::default(), TaskScope::new("available"));
-        let (schema, store) = (Arc::<SchemaCache>::default(), vnode_store());
+        let schema = Arc::<SchemaCache>::default();
         schema.replace_all(BTreeMap::new(), BTreeMap::new(), Some(ring_of(nodes)));
         let (_, cluster) = watch::channel(Arc::<ClusterDescription>::default());
         tokio::spawn({
