@@ -15,6 +15,10 @@ use store::{RecordKind, RowChange, Trees};
 
 const FORM: u8 = 1;
 
+/// Changes of tree keys that become visible together: each key with its new value. `None`: the key
+/// is removed.
+pub(super) type KeyChanges = Vec<(Bytes, Option<Bytes>)>;
+
 /// Changes that are written together, in one log record.
 pub(super) struct Batch {
     pub index: u64,

@@ -16,32 +16,15 @@ use runtime::log_writer::store_error;
 use store::Snapshot;
 
 impl VnodeStore {
-    /// Updates the tree of a row that is about to change.
+    /// Updates the tree of a row that is about to change, from the row before and after.
     pub(super) fn update_tree(
         &self,
         state: &mut VnodeStoreState,
         key: &Bytes,
-        after: Option<&Bytes>,
-    ) {
-        if !state.hash_trees.tracks(key) {
-            return;
-        }
-        match self.newest(state, key) {
-            Ok((_, before)) => state.hash_trees.update(key, (before.as_ref(), after), &self.copies),
-            // The writer returns this error. The trees are rebuilt from readable rows.
-            Err(_) => state.hash_trees.clear(),
-        }
-    }
-
-    /// Updates the tree of a row whose former bytes the caller has just read.
-    pub(super) fn update_tree_from(
-        &self,
-        state: &mut VnodeStoreState,
-        before: Option<&Bytes>,
-        (key, after): &(Bytes, Option<Bytes>),
+        before_and_after: (Option<&Bytes>, Option<&Bytes>),
     ) {
         if state.hash_trees.tracks(key) {
-            state.hash_trees.update(key, (before, after.as_ref()), &self.copies);
+            state.hash_trees.update(key, before_and_after, &self.copies);
         }
     }
 

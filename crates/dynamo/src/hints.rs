@@ -16,6 +16,7 @@ use super::key_owners::RingTarget;
 use super::layout::{hints_prefix, node_hints_prefix, read_hint_key};
 use super::message::VnodeQuestion;
 use super::pending_hints::StoredHints;
+use super::row_change::RowTransition;
 use super::slots::Slot;
 use super::vnode_ops::{KeyRef, WritePolicy};
 use super::vnode_store::{VnodeStore, VnodeStoreState};
@@ -240,9 +241,10 @@ impl Available {
             state.pending_hints.remove(*primary);
         }
         if newest.is_some() && self.is_fallback_copy(state, delivery)? {
-            changes.push((row, None));
+            let transition = RowTransition { key: row, before: newest.as_ref(), after: None };
+            self.vnode_store.change_row(state, transition, &mut changes);
         }
-        Ok(Some(self.vnode_store.change(state, changes, false)))
+        Ok(Some(self.vnode_store.log_changes(state, changes, false)))
     }
 
     /// Returns true if this node keeps a row only for the hint's node, and not as an owner.

@@ -64,6 +64,7 @@ mod reply;
 mod request;
 mod ring_bootstrap;
 mod ring_call;
+mod row_change;
 pub mod schema_cache;
 pub mod slots;
 pub mod snitch;

@@ -22,6 +22,7 @@ use super::hash_trees::hash;
 use super::join_set::JoinSet;
 use super::layout::{read_row, read_row_key, slot_keys, slot_of};
 use super::message::{TOMBSTONES_MAX, VnodeQuestion};
+use super::row_change::RowTransition;
 use super::vnode_ops::{KeyRef, WritePolicy, has_live_value};
 use crate::Available;
 use base::codec::Malformed;
@@ -388,9 +389,10 @@ impl Available {
         let mut guard = self.vnode_store.admit()?;
         // Checked again under the lock of the change: a write may have come since `has_exactly`.
         let (_, newest) = self.vnode_store.newest(&guard, &tree_key)?;
-        let same = newest.is_some_and(|newest| hash(&tree_key, &newest).digest == row.1);
-        let drop = is_there && same;
-        Ok(drop.then(|| self.vnode_store.change(&mut guard, [(tree_key, None)], true)))
+        let is_same = |newest: &Bytes| is_there && hash(&tree_key, newest).digest == row.1;
+        let Some(before) = newest.filter(is_same) else { return Ok(None) };
+        let transition = RowTransition { key: tree_key, before: Some(&before), after: None };
+        Ok(Some(self.vnode_store.change_row_alone(&mut guard, transition, true)))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Operations of a vnode on a key: a client's write, the merge of another replica's state, a read.
 
+use super::batch::KeyChanges;
 use super::contexts::client_context;
 use super::data_type::Change;
 use super::layout::{Row, StoredValue, hint_key, read_row, record_key, row_key_in, write_row};
+use super::row_change::RowTransition;
 use super::slots::Slot;
 use super::vnode_store::{VnodeStore, VnodeStoreState};
 use base::dots::DotContext;
@@ -208,9 +210,10 @@ impl VnodeStore {
         if row.size() >= SIBLINGS_WARN && size < SIBLINGS_WARN {
             self.warn_of_siblings(key_ref, row.size());
         }
-        let mut changes = vec![(key, Some(bytes.clone()))];
+        let mut changes = Vec::with_capacity(3);
         self.push_record_and_hint(state, &mut changes, key_ref, (before, minter), hint)?;
-        self.update_tree_from(state, current.as_ref(), &changes[0]);
+        let (before, after) = (current.as_ref(), Some(bytes.clone()));
+        self.change_row(state, RowTransition { key, before, after }, &mut changes);
         // Stored only here, after the last possible failure: a refused write uses no dot.
         state.minters.insert(key_ref.slot, minter);
         let ticket = self.log_changes(state, changes, policy.sync);
@@ -255,9 +258,10 @@ impl VnodeStore {
         if current.as_ref() == Some(&bytes) && minter == before && hint.is_none() {
             return Ok(if policy.sync { self.sync_ticket(state, index) } else { index });
         }
-        let mut changes = vec![(key, Some(bytes))];
+        let mut changes = Vec::with_capacity(3);
         self.push_record_and_hint(state, &mut changes, key_ref, (before, minter), hint)?;
-        self.update_tree_from(state, current.as_ref(), &changes[0]);
+        let (before, after) = (current.as_ref(), Some(bytes));
+        self.change_row(state, RowTransition { key, before, after }, &mut changes);
         state.minters.insert(key_ref.slot, minter);
         Ok(self.log_changes(state, changes, policy.sync))
     }
@@ -288,7 +292,9 @@ impl VnodeStore {
         let Some(current) = current else { return Ok(()) };
         let resolved = write_row(&policy.resolve(read_row(&current).map_err(corrupt)?));
         if resolved != current {
-            self.change(&mut guard, [(key, Some(resolved))], policy.sync);
+            let (before, after) = (Some(&current), Some(resolved));
+            let transition = RowTransition { key, before, after };
+            self.change_row_alone(&mut guard, transition, policy.sync);
         }
         Ok(())
     }
@@ -296,7 +302,7 @@ impl VnodeStore {
     fn push_record_and_hint(
         &self,
         state: &mut VnodeStoreState,
-        changes: &mut Vec<(Bytes, Option<Bytes>)>,
+        changes: &mut KeyChanges,
         key_ref: &KeyRef,
         (before, minter): (Minter, Minter),
         hint: Option<NodeId>,

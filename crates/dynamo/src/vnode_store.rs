@@ -14,7 +14,7 @@
 mod fence;
 mod waits;
 
-use super::batch::{Batch, Mark, apply, batch_record, log_head_record};
+use super::batch::{Batch, KeyChanges, Mark, apply, batch_record, log_head_record};
 use super::hash_trees::{CopyCount, HashTrees};
 use super::minters::Minters;
 use super::pending_hints::PendingHints;
@@ -208,26 +208,13 @@ impl VnodeStore {
         }
     }
 
-    /// Changes tree keys together; returns the ticket. `sync`: the batch must be synced before it
-    /// is applied.
-    pub fn change(
-        &self,
-        state: &mut VnodeStoreState,
-        changes: impl IntoIterator<Item = (Bytes, Option<Bytes>)>,
-        sync: bool,
-    ) -> u64 {
-        let changes: Vec<_> = changes.into_iter().collect();
-        for (key, value) in &changes {
-            self.update_tree(state, key, value.as_ref());
-        }
-        self.log_changes(state, changes, sync)
-    }
-
-    /// Changes tree keys whose hash trees are updated already. Returns the ticket.
+    /// Logs changes that become visible together; those of rows come from
+    /// [`VnodeStore::change_row`]. `sync`: the batch must be synced before it is applied. Returns
+    /// the ticket.
     pub(super) fn log_changes(
         &self,
         state: &mut VnodeStoreState,
-        changes: Vec<(Bytes, Option<Bytes>)>,
+        changes: KeyChanges,
         sync: bool,
     ) -> u64 {
         let index = state.open.index;

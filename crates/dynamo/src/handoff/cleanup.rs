@@ -23,6 +23,7 @@ use crate::anti_entropy::SyncDirection;
 use crate::hash_trees::{TreeId, tree_of_row};
 use crate::key_owners::RingTarget;
 use crate::layout::{record_key, row_tail};
+use crate::row_change::RowTransition;
 use crate::slots::{Slot, SlotSpan};
 use crate::span_rows::rows_in_span;
 use base::limits::FORWARD_MS_MAX;
@@ -257,17 +258,20 @@ impl Available {
     }
 
     /// Removes the rows that are unchanged. Returns the ticket, and true if any row remains.
-    fn remove_rows(&self, rows: Vec<(Bytes, Bytes)>) -> Result<(u64, bool)> {
+    pub(crate) fn remove_rows(&self, rows: Vec<(Bytes, Bytes)>) -> Result<(u64, bool)> {
         let mut guard = self.vnode_store.admit()?;
         let state = &mut *guard;
         let (mut removals, mut remain) = (Vec::with_capacity(rows.len()), false);
         for (key, row) in rows {
             let (_, newest) = self.vnode_store.newest(state, &key)?;
             match newest {
-                Some(newest) if newest == row => removals.push((key, None)),
+                Some(newest) if newest == row => {
+                    let transition = RowTransition { key, before: Some(&newest), after: None };
+                    self.vnode_store.change_row(state, transition, &mut removals);
+                }
                 newest => remain |= newest.is_some(),
             }
         }
-        Ok((self.vnode_store.change(state, removals, false), remain))
+        Ok((self.vnode_store.log_changes(state, removals, false), remain))
     }
 }

@@ -9,6 +9,7 @@ mod list_cost;
 mod list_model;
 mod logged_node;
 mod puts;
+mod row_changes;
 mod test_node;
 
 pub(crate) use test_node::ring_of;
