@@ -5,6 +5,9 @@
 
 /// Longest text of a tag; a longer one is `too_large`. Escaped it takes twice as many bytes.
 pub const INDEX_TERM_BYTES_MAX: usize = 8 * 1024;
+/// Longest term, encoded, and longest bound of a range of terms: a tag's text, escaped, with its
+/// kind and its end.
+pub const TERM_BOUND_BYTES_MAX: usize = 2 * INDEX_TERM_BYTES_MAX + 3;
 /// Most digits of a tag's integer, leading zeros not counted; a longer one is `too_large`.
 pub const INDEX_DIGITS_MAX: usize = 1_000;
 /// Longest name of a tag's field; a longer one is `too_large`.

@@ -1,8 +1,9 @@
 //! Ranges of terms: what a query asks of one field.
 
 use crate::escape;
-use crate::limits::{CUT_FRONT_BYTES, INDEX_TERM_BYTES_MAX};
+use crate::limits::{CUT_FRONT_BYTES, INDEX_TERM_BYTES_MAX, TERM_BOUND_BYTES_MAX};
 use crate::term::{Term, TermKind};
+use base::codec::{Malformed, Reader, Writer};
 use base::range::prefix_end;
 use base::{Error, Reason, Result};
 use std::ops::Bound;
@@ -72,6 +73,30 @@ impl TermRange {
         let mut low = vec![kind.code()];
         escape::put_front(prefix, &mut low);
         Ok(TermRange { kind, high: end_of(&low), low })
+    }
+
+    /// Appends the range: its kind (1 byte), and both bounds, each with a length of 4.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        out.put_u8(self.kind.code());
+        out.put_string(&self.low);
+        out.put_string(&self.high);
+    }
+
+    /// Decodes a range. Its bounds may be any bytes of its kind: a row that can't be read is not
+    /// between them.
+    pub fn take(from: &mut Reader<'_>) -> std::result::Result<TermRange, Malformed> {
+        const RANGE: Malformed = Malformed("the terms of a query");
+        let code = from.u8("the kind of a query's terms")?;
+        let kind = TermKind::ALL.into_iter().find(|kind| kind.code() == code).ok_or(RANGE)?;
+        let low = from.string(TERM_BOUND_BYTES_MAX, "the terms of a query")?.to_vec();
+        let high = from.string(TERM_BOUND_BYTES_MAX, "the terms of a query")?.to_vec();
+        let all = TermRange::all(kind);
+        let is_inside = |bound: &Vec<u8>| all.low <= *bound && *bound <= all.high;
+        if is_inside(&low) && is_inside(&high) {
+            Ok(TermRange { kind, low, high })
+        } else {
+            Err(RANGE)
+        }
     }
 
     /// Returns the kind of the range's terms.

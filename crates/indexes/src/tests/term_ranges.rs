@@ -3,6 +3,7 @@
 use super::{any_term, cases, telling_bytes};
 use crate::{Term, TermKind, TermRange};
 use base::Reason;
+use base::codec::Reader;
 use proptest::prelude::*;
 use std::ops::Bound;
 
@@ -45,6 +46,24 @@ proptest! {
                 let term = Term::parse(kind, bytes).expect("short");
                 prop_assert_eq!(range.contains(&term), bytes.starts_with(&prefix));
             }
+        }
+    }
+
+    #[test]
+    fn range_round_trips_and_another_kind_is_refused(one in any_term(), other in any_term()) {
+        let above = TermRange::between(one.kind(), Bound::Excluded(&one), Bound::Unbounded);
+        for range in [TermRange::equality(&one), TermRange::all(one.kind()), above.expect("one")] {
+            let mut bytes = Vec::new();
+            range.put(&mut bytes);
+            let mut from = Reader::new(&bytes);
+            prop_assert_eq!(TermRange::take(&mut from), Ok(range));
+            prop_assert!(from.is_empty());
+            for end in 0..bytes.len() {
+                prop_assert!(TermRange::take(&mut Reader::new(&bytes[..end])).is_err());
+            }
+            bytes[0] = other.kind().code();
+            let is_read = TermRange::take(&mut Reader::new(&bytes)).is_ok();
+            prop_assert_eq!(is_read, one.kind() == other.kind());
         }
     }
 
