@@ -39,6 +39,12 @@ base::mutants! {
         ForgetUncleanShutdown,
         /// Lets a write without a context replace the coordinator's values.
         OverwriteWithoutContext,
+        /// Logs the index entries of a row in a batch before that of the row.
+        LogEntriesApart,
+        /// Leaves the index entries of a row that its change takes away.
+        KeepStaleEntries,
+        /// Builds an index from rows as they were, not as they are once their entries are added.
+        BuildFromSnapshotAlone,
         /// Forgets the outcomes of sessions, so that a retry applies again.
         ForgetSessionOutcomes,
         /// Deletes a hint before the node that it names has answered.
