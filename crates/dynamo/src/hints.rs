@@ -241,7 +241,7 @@ impl Available {
             state.pending_hints.remove(*primary);
         }
         if newest.is_some() && self.is_fallback_copy(state, delivery)? {
-            let transition = RowTransition { key: row, before: newest.as_ref(), after: None };
+            let transition = RowTransition::of_bytes(row, newest.as_ref(), None);
             self.vnode_store.change_row(state, transition, &mut changes);
         }
         Ok(Some(self.vnode_store.log_changes(state, changes, false)))

@@ -26,9 +26,7 @@ use super::headers;
 use super::slots::Slot;
 use base::codec::{Malformed, Reader, Writer, checksum};
 use base::limits::CONTENT_HEADERS_BYTES_MAX;
-use base::{
-    Actor, BucketName, Content, GroupId, Headers, Key, NodeId, Partition, Sibling, Vtag, varint,
-};
+use base::{Actor, BucketName, Content, GroupId, Key, NodeId, Partition, Sibling, Vtag, varint};
 use bytes::Bytes;
 use logic::causal::{self, Clock, Coded};
 use std::ops::Bound;
@@ -319,8 +317,29 @@ impl StoredValue {
         varint::take(&mut reader, "written").unwrap_or(0)
     }
 
+    /// Returns true if it has headers, which may hold tags.
+    pub fn has_headers(&self) -> bool {
+        self.0.first().is_some_and(|flags| flags & HEADERS != 0)
+    }
+
     /// Decodes the value as a client sees it.
     pub fn sibling(&self, dot: Option<(&Actor, u64)>) -> Result<Sibling, Malformed> {
+        let ValueParts { flags, written_ms, headers, bytes } = self.parts()?;
+        let headers = headers.map(|bytes| headers::take(&self.0, bytes)).transpose()?;
+        let value = self.0.slice_ref(bytes);
+        let tombstone = flags & TOMBSTONE != 0;
+        let content = Content { value, headers: headers.unwrap_or_default() };
+        Ok(Sibling { content, written_ms, vtag: vtag(dot), tombstone })
+    }
+
+    /// Decodes what indexes are made of: the tags of the value, and its bytes.
+    pub(super) fn indexed_parts(&self) -> Result<(headers::HeaderPairs, &[u8]), Malformed> {
+        let ValueParts { headers, bytes, .. } = self.parts()?;
+        let tags = headers.map(|bytes| headers::take_tags(&self.0, bytes)).transpose()?;
+        Ok((tags.unwrap_or_default(), bytes))
+    }
+
+    fn parts(&self) -> Result<ValueParts<'_>, Malformed> {
         let mut reader = Reader::new(&self.0);
         let flags = reader.u8("value's flags")?;
         let written_ms = varint::take(&mut reader, "value's hour")?;
@@ -329,16 +348,20 @@ impl StoredValue {
         }
         let headers = if flags & HEADERS != 0 {
             let bytes_max = 2 * CONTENT_HEADERS_BYTES_MAX;
-            let bytes = varint::take_string(&mut reader, bytes_max, "value's headers")?;
-            headers::take(&self.0, bytes)?
+            Some(varint::take_string(&mut reader, bytes_max, "value's headers")?)
         } else {
-            Headers::default()
+            None
         };
-        let value = self.0.slice(self.0.len() - reader.rest().len()..);
-        let tombstone = flags & TOMBSTONE != 0;
-        let content = Content { value, headers };
-        Ok(Sibling { content, written_ms, vtag: vtag(dot), tombstone })
+        Ok(ValueParts { flags, written_ms, headers, bytes: reader.rest() })
     }
+}
+
+/// Parts of an encoded value, whose headers are still encoded.
+struct ValueParts<'a> {
+    flags: u8,
+    written_ms: u64,
+    headers: Option<&'a [u8]>,
+    bytes: &'a [u8],
 }
 
 /// Returns the vtag of a value: a hash of its dot, the same at every replica.

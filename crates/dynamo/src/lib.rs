@@ -35,6 +35,8 @@ mod hash_trees;
 mod headers;
 pub mod hints;
 mod incarnations;
+mod index_rows;
+pub mod index_upkeep;
 mod join_set;
 mod key_owners;
 mod key_request;
@@ -78,6 +80,7 @@ pub mod vnode_ops;
 pub mod vnode_store;
 pub mod warmup;
 
+pub use index_rows::{IndexId, IndexMends, IndexPhase};
 pub use members::Members;
 pub use replica::on_call;
 pub use status::{AvailableStatus, HintsStatus};

@@ -391,7 +391,7 @@ impl Available {
         let (_, newest) = self.vnode_store.newest(&guard, &tree_key)?;
         let is_same = |newest: &Bytes| is_there && hash(&tree_key, newest).digest == row.1;
         let Some(before) = newest.filter(is_same) else { return Ok(None) };
-        let transition = RowTransition { key: tree_key, before: Some(&before), after: None };
+        let transition = RowTransition::of_bytes(tree_key, Some(&before), None);
         Ok(Some(self.vnode_store.change_row_alone(&mut guard, transition, true)))
     }
 }

@@ -4,13 +4,15 @@
 //! removal of partitions all end in [`VnodeStore::change_row`], with the row before and after. The
 //! caller has read the row before under the lock of the change, so nothing is read again.
 //!
-//! Promises: the hash tree of a row follows from the same two versions as the row's own change.
+//! Promises: the hash tree of a row and the entries of indexes follow from the same two versions as
+//! the row's own change; entries are in its batch.
 //! Never: reads a row that the caller has read.
 
 use super::batch::KeyChanges;
 use super::layout::slot_of;
 use super::vnode_store::{VnodeStore, VnodeStoreState};
 use bytes::Bytes;
+use runtime::mutants::Mutant;
 
 /// Change of one row.
 pub(super) struct RowTransition<'a> {
@@ -20,6 +22,20 @@ pub(super) struct RowTransition<'a> {
     pub before: Option<&'a Bytes>,
     /// The row from now on. `None`: it is removed.
     pub after: Option<Bytes>,
+    /// False if the caller knows that no value of both versions has headers: then none has tags,
+    /// and a bucket without declared indexes is not looked at again.
+    pub may_be_tagged: bool,
+}
+
+impl RowTransition<'_> {
+    /// Returns the removal of a row, or another change that is made from the bytes alone.
+    pub(super) fn of_bytes(
+        key: Bytes,
+        before: Option<&Bytes>,
+        after: Option<Bytes>,
+    ) -> RowTransition<'_> {
+        RowTransition { key, before, after, may_be_tagged: true }
+    }
 }
 
 impl VnodeStore {
@@ -28,10 +44,19 @@ impl VnodeStore {
     pub(super) fn change_row(
         &self,
         state: &mut VnodeStoreState,
-        RowTransition { key, before, after }: RowTransition<'_>,
+        RowTransition { key, before, after, may_be_tagged }: RowTransition<'_>,
         changes: &mut KeyChanges,
     ) {
         self.update_tree(state, &key, (before, after.as_ref()));
+        let indexes = state.indexes.as_ref().expect("`admit` reads them before any change");
+        if !indexes.is_empty() {
+            let first = changes.len();
+            indexes.push_entry_changes(&key, (before, after.as_ref()), may_be_tagged, changes);
+            if Mutant::LogEntriesApart.is_active() {
+                self.log_changes(state, changes.split_off(first), false);
+                self.submit_batch(state);
+            }
+        }
         changes.push((key, after));
     }
 
@@ -70,7 +95,8 @@ impl VnodeStore {
                     None
                 }
             };
-            self.change_row(state, RowTransition { key, before: before.as_ref(), after }, &mut all);
+            let transition = RowTransition::of_bytes(key, before.as_ref(), after);
+            self.change_row(state, transition, &mut all);
         }
         self.log_changes(state, all, sync)
     }

@@ -191,6 +191,7 @@ impl VnodeStore {
             SeenVersions::Everything => local.join(),
         };
         let (size, mut minter) = (local.size(), before);
+        let had_headers = local.values().any(StoredValue::has_headers);
         let written = match &write.content {
             WriteContent::Value(value) => {
                 minter.write(local, &seen, value.clone(), world::random_u64())
@@ -212,8 +213,10 @@ impl VnodeStore {
         }
         let mut changes = Vec::with_capacity(3);
         self.push_record_and_hint(state, &mut changes, key_ref, (before, minter), hint)?;
+        let may_be_tagged = had_headers || row.values().any(StoredValue::has_headers);
         let (before, after) = (current.as_ref(), Some(bytes.clone()));
-        self.change_row(state, RowTransition { key, before, after }, &mut changes);
+        let transition = RowTransition { key, before, after, may_be_tagged };
+        self.change_row(state, transition, &mut changes);
         // Stored only here, after the last possible failure: a refused write uses no dot.
         state.minters.insert(key_ref.slot, minter);
         let ticket = self.log_changes(state, changes, policy.sync);
@@ -239,6 +242,7 @@ impl VnodeStore {
         let local = self.row(current.as_ref())?;
         let before = self.minter(state, key_ref.slot)?;
         let mut minter = before;
+        let had_headers = local.values().any(StoredValue::has_headers);
         let local = if Mutant::OverwriteInsteadOfMerge.is_active() { Row::empty() } else { local };
         let (clock, doubt) = minter.merge(local, incoming, world::random_u64());
         if let Some(doubt) = doubt {
@@ -247,7 +251,8 @@ impl VnodeStore {
                 "a vnode continues with a new actor id"
             );
         }
-        let bytes = write_row(&policy.resolve(clock));
+        let row = policy.resolve(clock);
+        let bytes = write_row(&row);
         let bytes_max = MERGE_SIZE_FACTOR * SIBLINGS_BYTES_MAX;
         if bytes.len() > bytes_max {
             return Err(too_large(key_ref, bytes.len(), bytes_max));
@@ -260,8 +265,10 @@ impl VnodeStore {
         }
         let mut changes = Vec::with_capacity(3);
         self.push_record_and_hint(state, &mut changes, key_ref, (before, minter), hint)?;
+        let may_be_tagged = had_headers || row.values().any(StoredValue::has_headers);
         let (before, after) = (current.as_ref(), Some(bytes));
-        self.change_row(state, RowTransition { key, before, after }, &mut changes);
+        let transition = RowTransition { key, before, after, may_be_tagged };
+        self.change_row(state, transition, &mut changes);
         state.minters.insert(key_ref.slot, minter);
         Ok(self.log_changes(state, changes, policy.sync))
     }
@@ -292,8 +299,7 @@ impl VnodeStore {
         let Some(current) = current else { return Ok(()) };
         let resolved = write_row(&policy.resolve(read_row(&current).map_err(corrupt)?));
         if resolved != current {
-            let (before, after) = (Some(&current), Some(resolved));
-            let transition = RowTransition { key, before, after };
+            let transition = RowTransition::of_bytes(key, Some(&current), Some(resolved));
             self.change_row_alone(&mut guard, transition, policy.sync);
         }
         Ok(())

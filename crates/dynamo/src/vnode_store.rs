@@ -16,6 +16,7 @@ mod waits;
 
 use super::batch::{Batch, KeyChanges, Mark, apply, batch_record, log_head_record};
 use super::hash_trees::{CopyCount, HashTrees};
+use super::index_rows::{IndexMends, IndexSet};
 use super::minters::Minters;
 use super::pending_hints::PendingHints;
 use super::tickets::Tickets;
@@ -91,11 +92,15 @@ pub struct VnodeStoreState {
     /// Nodes for which hints may be stored. `None`: the store was not read yet.
     pub(super) hinted_nodes: Option<BTreeSet<NodeId>>,
     pub(super) pending_hints: PendingHints,
+    /// Indexes in force. `None`: the store was not read yet.
+    pub(super) indexes: Option<IndexSet>,
+    /// Entries that the scrub has mended since the start.
+    pub(super) index_mends: IndexMends,
 }
 
 impl VnodeStoreState {
     /// Returns the ticket of the last accepted change.
-    fn last_ticket(&self) -> u64 {
+    pub(super) fn last_ticket(&self) -> u64 {
         if self.open.changes > 0 { self.open.index } else { self.open.index - 1 }
     }
 }
@@ -142,6 +147,8 @@ impl VnodeStore {
             hash_trees: HashTrees::default(),
             hinted_nodes: None,
             pending_hints: PendingHints::default(),
+            indexes: None,
+            index_mends: IndexMends::default(),
         };
         let progress = StoreProgress { applied: mark.applied, ..StoreProgress::default() };
         VnodeStore {
@@ -175,7 +182,7 @@ impl VnodeStore {
         if let Some(error) = &self.progress.borrow().failed {
             return Err(error.clone());
         }
-        let state = self.state();
+        let mut state = self.state();
         if state.closing {
             return Err(shutting_down());
         }
@@ -187,6 +194,7 @@ impl VnodeStore {
             let text = "too many writes of available buckets wait for the disk: try again later";
             return Err(Error::new(Reason::Overloaded, text));
         }
+        self.load_indexes(&mut state)?;
         Ok(state)
     }
 
@@ -247,7 +255,7 @@ impl VnodeStore {
     }
 
     /// Hands the open batch to the log writer.
-    fn submit_batch(&self, state: &mut VnodeStoreState) {
+    pub(super) fn submit_batch(&self, state: &mut VnodeStoreState) {
         // A batch without changes is written if a waiter needs its sync.
         if state.open.changes == 0 && !state.open.sync {
             return;

@@ -266,7 +266,7 @@ impl Available {
             let (_, newest) = self.vnode_store.newest(state, &key)?;
             match newest {
                 Some(newest) if newest == row => {
-                    let transition = RowTransition { key, before: Some(&newest), after: None };
+                    let transition = RowTransition::of_bytes(key, Some(&newest), None);
                     self.vnode_store.change_row(state, transition, &mut removals);
                 }
                 newest => remain |= newest.is_some(),

@@ -1,7 +1,7 @@
 //! Keys of rows, hints and of the spaces behind them, and the bytes of values.
 
 use super::*;
-use base::Link;
+use base::{Headers, Link};
 
 #[test]
 fn stored_value_round_trips_with_headers_and_expiry() {

@@ -4,6 +4,8 @@
 
 mod coverage_reads;
 mod gets;
+mod index_laws;
+mod index_scrub;
 mod key_spaces;
 mod list_cost;
 mod list_model;

@@ -16,8 +16,10 @@ pub struct CrateRule {
     pub never: &'static [&'static [ForbiddenWord]],
 }
 
-/// Crates that the available path may import, and the state of replicas on the consistent one.
+/// Crates that the state of replicas on the consistent path may import.
 const PATH: &[&str] = &["base", "logic", "store", "runtime", "transport"];
+/// Crates that the available path may import.
+const DYNAMO_IMPORTS: &[&str] = &["base", "indexes", "logic", "store", "runtime", "transport"];
 /// Crates whose replicas a node hosts, and what these are made of.
 const REPLICA_HOST_IMPORTS: &[&str] = &[
     "base",
@@ -126,7 +128,11 @@ pub const CRATES: [CrateRule; 30] = [
         imports: &["base", "logic", "indexes", "store", "runtime", "transport", "replica_state"],
         never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
-    CrateRule { name: "dynamo", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET, KEYED] },
+    CrateRule {
+        name: "dynamo",
+        imports: DYNAMO_IMPORTS,
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
+    },
     CrateRule {
         name: "metadata",
         imports: &["base", "indexes", "logic", "runtime", "replica_state", "replication", "dynamo"],
