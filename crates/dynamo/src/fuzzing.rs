@@ -3,15 +3,20 @@
 
 use super::handoff::progress::HandoffProgress;
 use super::handoff::send::{RowPage, SizeEstimate};
+use super::index_page::IndexAnswer;
+use super::index_rows::{
+    EntryValue, IndexId, IndexRecord, entry_key, read_entry_key, read_record_key,
+};
 use super::layout::{self, read_row, write_row};
 use super::message::{VnodeQuestion, read_enveloped, write_enveloped};
 use super::reply;
-use base::RingTransfer;
+use base::{BucketName, RingTransfer};
 use bytes::Bytes;
+use indexes::IndexNumber;
 
 /// Decodes bytes as a question to a vnode or as one of the answers.
 pub fn message(kind: u8, bytes: &Bytes) {
-    match kind % 6 {
+    match kind % 8 {
         0 => {
             let Ok((epoch, question)) = read_enveloped(bytes) else { return };
             let plain = question.write();
@@ -47,13 +52,38 @@ pub fn message(kind: u8, bytes: &Bytes) {
             estimate.write(&mut again);
             assert_eq!(again, bytes[..], "an estimate has one form");
         }
-        _ => {
+        5 => {
             let Ok(progress) = HandoffProgress::read(bytes) else { return };
             let mut again = Vec::new();
             progress.write(&mut again);
             assert_eq!(HandoffProgress::read(&again.into()), Ok(progress.clone()));
             progress.fill(&mut RingTransfer::default());
         }
+        6 => {
+            let Ok(answer) = IndexAnswer::read(bytes) else { return };
+            let mut again = Vec::new();
+            answer.write(&mut again);
+            assert_eq!(again, bytes[..], "a page of an index has one form");
+        }
+        _ => index_rows(bytes),
+    }
+}
+
+/// Decodes bytes as the rows of an index: the key and value of an entry, and a record.
+fn index_rows(bytes: &Bytes) {
+    if let Ok((bucket, entry, key)) = read_entry_key(bytes) {
+        assert_eq!(entry_key(&bucket, &entry, &key), bytes, "the key of an entry has one form");
+    }
+    if let Ok(value) = EntryValue::read(bytes) {
+        assert_eq!(value.write(), bytes, "the value of an entry has one form");
+    }
+    for id in [IndexId::Tags, IndexId::Declared(BucketName::default(), IndexNumber(1))] {
+        if let Ok(record) = IndexRecord::read(&id, bytes) {
+            assert_eq!(record.write(), bytes, "the record of an index has one form");
+        }
+    }
+    if let Ok(id) = read_record_key(bytes) {
+        assert_eq!(id.record_key(), bytes, "the key of a record has one form");
     }
 }
 

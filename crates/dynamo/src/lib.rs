@@ -35,6 +35,8 @@ mod hash_trees;
 mod headers;
 pub mod hints;
 mod incarnations;
+pub mod index_page;
+mod index_query;
 mod index_rows;
 pub mod index_upkeep;
 mod join_set;

@@ -5,14 +5,15 @@
 //! ```
 //! Fetch 0, store 1, forwarded request 2, keys 3, buckets 4, has rows 5 (6: and fences writes),
 //! compare 7, rows of a partition 9, size 10, progress 11, ring 12, tombstones 18 (19: and drops
-//! them). 8 is an envelope: the epoch of the ring by which the sender chose the receiver, u64, then
-//! the question. Answers: `reply.rs`.
+//! them), page of an index 20. 8 is an envelope: the epoch of the ring by which the sender chose
+//! the receiver, u64, then the question. Answers: `reply.rs`.
 //!
 //! A partition is a u32: its number, and in the upper half the number of partitions of its sender's
 //! ring. Messages of versions that wrote the number alone, and one before each key, are refused,
 //! and those versions refuse this one.
 
 use super::hash_trees::TreeId;
+use super::index_page::IndexQuery;
 use super::slots::SlotSpan;
 use super::vnode_ops::{KeyRef, WritePolicy};
 use base::codec::{Malformed, Reader, Writer};
@@ -103,6 +104,9 @@ pub(super) enum VnodeQuestion {
     /// receiver has exactly that row if it is an owner by the ring of this epoch, and none
     /// otherwise. `drop`: a row whose answer is yes is removed.
     Tombstones { epoch: u64, rows: Vec<(KeyRef, u128)>, drop: bool },
+    /// Reads a page of an index of the bucket, for these partitions. The answer is an
+    /// `IndexAnswer`.
+    Index { spans: Vec<SlotSpan>, bucket: BucketName, query: IndexQuery },
 }
 
 /// Admission of writes at a node without rows.
@@ -199,6 +203,12 @@ impl VnodeQuestion {
                     out.extend_from_slice(&digest.to_be_bytes());
                 }
             }
+            VnodeQuestion::Index { spans, bucket, query } => {
+                out.put_u8(20);
+                put_spans(spans, out);
+                out.put_string(bucket.full().as_bytes());
+                query.put(out);
+            }
         }
     }
 
@@ -253,16 +263,13 @@ impl VnodeQuestion {
             11 => VnodeQuestion::Progress,
             12 => VnodeQuestion::Ring,
             kind @ (18 | 19) => {
-                let (epoch, count) = (from.u64("epoch")?, from.u32("rows")? as usize);
-                if count > TOMBSTONES_MAX {
-                    return Err(Malformed("rows"));
-                }
-                let rows = (0..count).map(|_| take_tombstone(bytes, &mut from));
-                VnodeQuestion::Tombstones {
-                    epoch,
-                    rows: rows.collect::<MessageResult<_>>()?,
-                    drop: kind == 19,
-                }
+                let (epoch, rows) = (from.u64("epoch")?, take_tombstones(bytes, &mut from)?);
+                VnodeQuestion::Tombstones { epoch, rows, drop: kind == 19 }
+            }
+            20 => {
+                let (spans, bucket) = (take_spans(&mut from)?, take_bucket(&mut from)?);
+                let query = IndexQuery::take(bytes, &mut from)?;
+                VnodeQuestion::Index { spans, bucket, query }
             }
             _ => return Err(Malformed("kind of question")),
         };
@@ -285,6 +292,14 @@ fn take_key_ref(source: &Bytes, from: &mut Reader<'_>) -> MessageResult<KeyRef> 
     let bucket = take_bucket(from)?;
     let key = source.slice_ref(from.string(KEY_BYTES_MAX, "key")?);
     Ok(KeyRef::new(bucket, key))
+}
+
+fn take_tombstones(source: &Bytes, from: &mut Reader<'_>) -> MessageResult<Vec<(KeyRef, u128)>> {
+    let count = from.u32("rows")? as usize;
+    if count > TOMBSTONES_MAX {
+        return Err(Malformed("rows"));
+    }
+    (0..count).map(|_| take_tombstone(source, from)).collect()
 }
 
 fn take_tombstone(source: &Bytes, from: &mut Reader<'_>) -> MessageResult<(KeyRef, u128)> {

@@ -182,6 +182,10 @@ impl Available {
                 let answers = self.check_tombstones(rows, epoch, drop).await?;
                 Ok(reply::success(|out| out.extend(answers.into_iter().map(u8::from))))
             }
+            VnodeQuestion::Index { spans, bucket, query } => {
+                let answer = self.index_page(epoch, spans, bucket, query).await?;
+                Ok(reply::success(|out| answer.write(out)))
+            }
             VnodeQuestion::HasRows(admission) => {
                 let has_rows = self.local_has_rows(admission).await?;
                 Ok(reply::success(|out| out.push(has_rows.into())))

@@ -14,7 +14,7 @@ use base::codec::{Malformed, Reader};
 use base::range::prefix_end;
 use base::{BucketName, Key, varint};
 use bytes::Bytes;
-use indexes::layout::{EntrySpace, KeySpan, decode_available};
+use indexes::layout::{EntryQuery, EntrySpace, KeySpan, decode_available};
 use indexes::{IndexEntry, IndexField, IndexNumber};
 use std::ops::Bound;
 
@@ -46,6 +46,11 @@ pub fn read_entry_key(tree_key: &[u8]) -> Result<(BucketName, IndexEntry, Key), 
 /// Returns the range of all entries of a field.
 pub fn field_keys(bucket: &BucketName, field: &IndexField) -> KeyRange {
     entry_range(&EntrySpace::Available(bucket).field_span(field))
+}
+
+/// Returns the range of the entries that a query still asks for.
+pub fn query_keys(bucket: &BucketName, query: &EntryQuery<'_>) -> KeyRange {
+    entry_range(&EntrySpace::Available(bucket).span(query))
 }
 
 fn entry_range(span: &KeySpan) -> KeyRange {

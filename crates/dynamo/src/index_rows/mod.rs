@@ -19,7 +19,8 @@ mod row_entries;
 
 pub(crate) use in_force::{IndexSet, bucket_name_in};
 pub(crate) use keys::{
-    EntryValue, entries_prefix, entry_key, field_keys, read_entry_key, read_record_key, record_keys,
+    EntryValue, entries_prefix, entry_key, field_keys, query_keys, read_entry_key, read_record_key,
+    record_keys,
 };
 pub use mends::IndexMends;
 pub use record::{IndexId, IndexPhase, IndexRecord};

@@ -1,6 +1,9 @@
 //! Examples of questions between vnodes: what is written is read, and nothing else.
 
 use super::*;
+use crate::index_page::IndexContent;
+use base::range::Direction;
+use indexes::{IndexField, IndexNumber, TermKind, TermRange};
 
 #[test]
 fn invalid_partitions_are_rejected_and_key_slot_is_recomputed() {
@@ -68,5 +71,35 @@ fn question_in_its_envelope_has_the_bytes_of_both_and_the_size_that_it_takes() {
         assert_eq!(bytes, write_enveloped(9, &question.write()));
         let (epoch, _) = read_enveloped(&bytes).expect("it reads");
         assert_eq!(epoch, 9);
+    }
+}
+
+#[test]
+fn index_question_has_its_kept_bytes_and_cut_ones_are_rejected() {
+    let bucket = BucketName::new("available", "b").expect("a name");
+    let spans = vec![SlotSpan { partition: Partition(5), partitions: 64 }];
+    let query = IndexQuery {
+        field: IndexField::Declared(IndexNumber(7)),
+        terms: TermRange::all(TermKind::Int),
+        after: None,
+        direction: Direction::Ascending,
+        content: IndexContent::Entries,
+        rows_max: 9,
+    };
+    let question =
+        VnodeQuestion::Index { spans: spans.clone(), bucket: bucket.clone(), query: query.clone() };
+    let bytes = question.write();
+    let head = [CallKind::Vnodes.byte(), 20, 1, 0, 0, 0, 5, 0, 64, 0];
+    let name_and_field = b"\x0b\0\0\0available/b\x05\0\0\0\x02\0\0\0\x07";
+    let terms_and_rest = b"\x03\x01\0\0\0\x03\x01\0\0\0\x04\0\0\x09\0\0\0";
+    assert_eq!(bytes, [&head[..], name_and_field, terms_and_rest].concat());
+    match VnodeQuestion::read(&bytes) {
+        Ok(VnodeQuestion::Index { spans: of, bucket: name, query: read }) => {
+            assert_eq!((of, name, read), (spans, bucket, query));
+        }
+        _ => panic!("it reads as it was written"),
+    }
+    for end in 2..bytes.len() {
+        assert!(VnodeQuestion::read(&bytes.slice(..end)).is_err(), "cut at {end}");
     }
 }
