@@ -13,10 +13,7 @@
 use super::hash_trees::{TreeId, tree_of_row};
 use super::join_set::JoinSet;
 use super::key_owners::RingTarget;
-use super::layout::{read_row, read_row_tail, row_tail};
 use super::message::VnodeQuestion;
-use super::slots::SlotSpan;
-use super::span_rows::rows_in_span;
 use super::vnode_ops::{KeyRef, WritePolicy};
 use crate::Available;
 use base::codec::{Malformed, Reader};
@@ -34,6 +31,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use vnode_rows::layout::{read_row, read_row_tail, row_tail};
+use vnode_rows::slots::SlotSpan;
+use vnode_rows::span_rows::rows_in_span;
 
 /// Pause between two comparisons.
 const PAUSE: Duration = Duration::from_millis(20);

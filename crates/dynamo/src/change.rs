@@ -6,7 +6,6 @@
 use super::data_type::{Change, merge_values};
 use super::key_owners::KeyOwners;
 use super::key_request::{KeyRequest, reply_failed_after_write};
-use super::layout::{Row, StoredValue};
 use super::vnode_ops::{SeenVersions, Write, WriteCondition, WriteContent};
 use base::available::{TypeChange, TypeFound};
 use base::datatype::{FieldKind, TypeOperation};
@@ -15,6 +14,7 @@ use base::{
     Actor, Body, Context, DataType, Error, FetchOptions, Key, Owner, Reason, Result, Sibling,
 };
 use runtime::world;
+use vnode_rows::layout::{Row, StoredValue};
 
 impl KeyRequest<'_> {
     /// Returns the kind of data type that an operation changes in this bucket. `NotSupported` if

@@ -7,7 +7,6 @@
 //! A cluster of an earlier version has no secret before its operator makes one. Until every member
 //! has it, contexts carry a checksum.
 
-use super::layout::Row;
 use base::codec::{Malformed, checksum};
 use base::dots::{ContextMac, DotContext};
 use base::limits::CONTEXT_BYTES_MAX;
@@ -16,6 +15,7 @@ use base::{
 };
 use runtime::metrics::Metrics;
 use std::sync::Arc;
+use vnode_rows::layout::Row;
 
 /// Separates the key of contexts from keys for other purposes.
 const PURPOSE: &str = "credenza 2026 causal contexts";

@@ -18,7 +18,6 @@ use super::coverage_plans::CoverageNeeds;
 use super::join_set::JoinSet;
 use super::key_owners::{RingTarget, no_ring};
 use super::message::{MessageResult, VnodeQuestion};
-use super::slots::SlotSpan;
 use crate::Available;
 use base::codec::Malformed;
 use base::error::corrupt;
@@ -34,6 +33,7 @@ use runtime::world::sleep;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use vnode_rows::slots::SlotSpan;
 
 /// Maximum number of new plans between two rows while the ring changes.
 const REPLANS_MAX: usize = 20;

@@ -6,7 +6,6 @@
 //! merges both. The data type has seen every write that the row has seen: so the content of a
 //! deleted one does not come back from a replica that missed the delete.
 
-use super::layout::{Row, StoredValue};
 use base::datatype::{FieldKind, TypeOperation};
 use base::dots::DotContext;
 use base::error::corrupt;
@@ -14,6 +13,7 @@ use base::{Actor, Error, Reason, Result};
 use logic::causal::{MintedWrite, Minter};
 use logic::types::{self, ApplyError, Typed};
 use runtime::world;
+use vnode_rows::layout::{Row, StoredValue};
 
 /// Change of a data type, as the client requested it.
 #[derive(Clone, Debug)]

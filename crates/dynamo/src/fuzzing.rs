@@ -4,15 +4,15 @@
 use super::handoff::progress::HandoffProgress;
 use super::handoff::send::{RowPage, SizeEstimate};
 use super::index_page::IndexAnswer;
-use super::index_rows::{
-    EntryValue, IndexId, IndexRecord, entry_key, read_entry_key, read_record_key,
-};
-use super::layout::{self, read_row, write_row};
 use super::message::{VnodeQuestion, read_enveloped, write_enveloped};
 use super::reply;
 use base::{BucketName, RingTransfer};
 use bytes::Bytes;
 use indexes::IndexNumber;
+use vnode_rows::index_rows::{
+    EntryValue, IndexId, IndexRecord, entry_key, read_entry_key, read_record_key,
+};
+use vnode_rows::layout::{self, read_row, write_row};
 
 /// Decodes bytes as a question to a vnode or as one of the answers.
 pub fn message(kind: u8, bytes: &Bytes) {

@@ -5,7 +5,6 @@
 //! the repairs, continues in the background until it is done or times out.
 
 use super::key_owners::KeyOwners;
-use super::layout::Row;
 use super::message::VnodeQuestion;
 use super::operation::{ClientSlot, wake};
 use super::operation_timers::{TimedOperation, TimerKey};
@@ -26,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use transport::{AnswerHandler, CallError};
+use vnode_rows::layout::Row;
 
 /// Pause between checks of an operation whose answers wait for a newer ring, in milliseconds.
 const RING_PAUSE_MS: u64 = 10;

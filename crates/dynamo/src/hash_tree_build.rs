@@ -7,13 +7,13 @@
 //! Never: reads the store while a write waits.
 
 use super::hash_trees::{self, TreeId};
-use super::span_rows::rows_in_span;
 use super::vnode_store::{VnodeStore, VnodeStoreState};
 use base::Result;
 use bytes::Bytes;
 use logic::sync::HashTree;
 use runtime::log_writer::store_error;
 use store::Snapshot;
+use vnode_rows::span_rows::rows_in_span;
 
 impl VnodeStore {
     /// Updates the tree of a row that is about to change, from the row before and after.

@@ -6,8 +6,6 @@
 //!
 //! Promises: all trees together stay within 256 MiB.
 
-use super::layout::{read_row_key, row_tail, slot_of};
-use super::slots::SlotSpan;
 use base::{BucketName, Result};
 use bytes::Bytes;
 use logic::sync::{HashTree, RowHash, row_hash};
@@ -15,6 +13,8 @@ use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use store::Snapshot;
+use vnode_rows::layout::{read_row_key, row_tail, slot_of};
+use vnode_rows::slots::SlotSpan;
 
 /// Id of a hash tree: a partition, and the number of copies of its buckets' keys.
 pub(super) type TreeId = (SlotSpan, u8);

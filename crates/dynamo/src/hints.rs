@@ -13,11 +13,9 @@
 use super::hash_trees::rows_after;
 use super::join_set::JoinSet;
 use super::key_owners::RingTarget;
-use super::layout::{hints_prefix, node_hints_prefix, read_hint_key};
 use super::message::VnodeQuestion;
 use super::pending_hints::StoredHints;
 use super::row_change::RowTransition;
-use super::slots::Slot;
 use super::vnode_ops::{KeyRef, WritePolicy};
 use super::vnode_store::{VnodeStore, VnodeStoreState};
 use crate::Available;
@@ -34,6 +32,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use store::Snapshot;
+use vnode_rows::layout::{hints_prefix, node_hints_prefix, read_hint_key};
+use vnode_rows::slots::Slot;
 
 /// Period of the checks for reachable nodes with hints.
 const PERIOD: Duration = Duration::from_millis(500);

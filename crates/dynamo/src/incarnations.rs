@@ -8,9 +8,6 @@
 //! even if incarnations without writes lie between.
 //! Never: sends a request.
 
-use super::batch::Mark;
-use super::layout::record_key;
-use super::slots::Slot;
 use super::vnode_store::{VnodeStore, VnodeStoreState};
 use base::Result;
 use base::error::corrupt;
@@ -20,6 +17,9 @@ use runtime::mutants::Mutant;
 use runtime::world;
 use std::sync::atomic::Ordering;
 use store::RowChange;
+use vnode_rows::batch::Mark;
+use vnode_rows::layout::record_key;
+use vnode_rows::slots::Slot;
 
 impl VnodeStore {
     /// Returns the minter of a slot on this node.

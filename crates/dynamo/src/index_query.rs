@@ -12,10 +12,7 @@
 //! Never: answers for an index whose build is not complete here.
 
 use super::index_page::{IndexAnswer, IndexContent, IndexPage, IndexQuery};
-use super::index_rows::{EntryValue, IndexId, IndexPhase, query_keys, read_entry_key};
 use super::index_upkeep::read_record;
-use super::layout::row_key_in;
-use super::slots::{SLOTS, SlotSpan};
 use crate::Available;
 use base::error::corrupt;
 use base::limits::PAGE_ROWS_MAX;
@@ -29,6 +26,9 @@ use runtime::log_writer::store_error;
 use runtime::world;
 use std::sync::Arc;
 use store::Snapshot;
+use vnode_rows::index_rows::{EntryValue, IndexId, IndexPhase, query_keys, read_entry_key};
+use vnode_rows::layout::row_key_in;
+use vnode_rows::slots::{SLOTS, SlotSpan};
 
 /// Maximum number of entries that a page reads.
 pub(super) const WALKED_MAX: usize = 16_384;

@@ -7,7 +7,6 @@
 
 use super::contexts::{ContextCodec, client_context};
 use super::key_owners::KeyOwners;
-use super::layout::Row;
 use super::timing::time_until;
 use super::vnode_ops::{WritePolicy, has_live_value};
 use crate::Available;
@@ -23,6 +22,7 @@ use runtime::metrics::Metrics;
 use runtime::world;
 use std::sync::Arc;
 use std::time::Duration;
+use vnode_rows::layout::Row;
 
 /// Default timeout of a request, in milliseconds.
 const TIMEOUT_MS: u64 = 10_000;

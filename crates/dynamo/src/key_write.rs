@@ -6,7 +6,6 @@ use super::key_owners::KeyOwners;
 use super::key_request::{
     KeyRequest, excessive, reply_failed_after_write, request_timeout, unsupported,
 };
-use super::layout::StoredValue;
 use super::put::PutReply;
 use super::vnode_ops::{
     EvaluatedWrite, SeenVersions, Write, WriteCondition, WriteContent, WritePolicy, has_live_value,
@@ -19,6 +18,7 @@ use bytes::Bytes;
 use logic::quorum::StoreQuorums;
 use runtime::metrics::Metrics;
 use runtime::world;
+use vnode_rows::layout::StoredValue;
 
 impl KeyRequest<'_> {
     /// Begins a plain set: it overwrites all values of this replica.

@@ -8,18 +8,17 @@
 //! result to all owners (`replica.rs` receives it). For an owner that is down a fallback stores the
 //! row, with a hint. A read (`get.rs`) asks all owners and merges their answers. Both are state
 //! machines without a task of their own (`operation.rs`). A vnode
-//! is the part of a node in one of 1,024 slots; partitions are made of them (`slots.rs`).
-//! `handoff/` brings partitions to new owners when the ring changes. See
+//! is the part of a node in one of 1,024 slots; partitions are made of them
+//! (`vnode_rows/slots.rs`). `handoff/` brings partitions to new owners when the ring changes. See
 //! `docs/inside/life-of-an-available-write.md`.
 //!
 //! Promises: a vnode answers after its write is as durable as the bucket requires; a reader sees
 //! only what survives a crash; no dot is created twice; an acknowledged value disappears only when
 //! a context that had seen it replaced it, or if the bucket's properties allow it.
 //! Never: needs a majority of the directory; drops a sibling to make space (it refuses the write).
-//! Read next: `layout.rs`, `vnode_store.rs`, then `put.rs`.
+//! Read next: `vnode_rows/layout.rs`, `vnode_store.rs`, then `put.rs`.
 
 pub mod anti_entropy;
-pub mod batch;
 mod change;
 mod contexts;
 mod coverage_plans;
@@ -32,23 +31,20 @@ mod get;
 pub mod handoff;
 mod hash_tree_build;
 mod hash_trees;
-mod headers;
 pub mod hints;
 mod incarnations;
+mod index_mends;
 pub mod index_page;
 mod index_query;
-mod index_rows;
 pub mod index_upkeep;
 mod join_set;
 mod key_owners;
 mod key_request;
 mod key_write;
-pub mod layout;
 pub mod list;
 mod list_scan;
 mod members;
 mod message;
-pub mod migrate_v1;
 mod minters;
 pub mod multi_key;
 mod operation;
@@ -70,9 +66,7 @@ mod ring_bootstrap;
 mod ring_call;
 mod row_change;
 pub mod schema_cache;
-pub mod slots;
 pub mod snitch;
-mod span_rows;
 mod status;
 mod tickets;
 mod timing;
@@ -82,7 +76,7 @@ pub mod vnode_ops;
 pub mod vnode_store;
 pub mod warmup;
 
-pub use index_rows::{IndexId, IndexMends, IndexPhase};
+pub use index_mends::IndexMends;
 pub use members::Members;
 pub use replica::on_call;
 pub use status::{AvailableStatus, HintsStatus};

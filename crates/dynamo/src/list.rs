@@ -10,7 +10,6 @@ use super::coverage_read::{CoverageQuery, CoverageRead, PageRequest, QueryPage};
 use super::list_scan::NamePage;
 use super::message::{MessageResult, VnodeQuestion};
 use super::reply;
-use super::slots::SlotSpan;
 use crate::Available;
 use base::codec::Malformed;
 use base::error::corrupt;
@@ -19,6 +18,7 @@ use base::{BucketName, BucketNames, Key, Keys, Result};
 use bytes::Bytes;
 use logic::coverage::{PageEnd, StreamPage};
 use std::sync::Arc;
+use vnode_rows::slots::SlotSpan;
 
 /// Number of replicas that are asked about each partition. With two, a list would find what one
 /// replica missed, and cost twice as many rows.

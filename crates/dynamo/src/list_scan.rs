@@ -1,8 +1,6 @@
 //! Scans of this node's rows for lists: a page of a bucket's keys, or of a type's buckets, in
 //! partitions that this node keeps.
 
-use super::layout::{bucket_prefix, read_row, read_row_key, row_key_in, rows_prefix};
-use super::slots::{Slot, SlotSpan};
 use super::vnode_ops::has_live_value;
 use crate::Available;
 use base::codec::Malformed;
@@ -13,6 +11,8 @@ use bytes::Bytes;
 use runtime::log_writer::store_error;
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use vnode_rows::layout::{bucket_prefix, read_row, read_row_key, row_key_in, rows_prefix};
+use vnode_rows::slots::{Slot, SlotSpan};
 
 /// Names in order, and true if more follow.
 pub type NamePage = (Vec<Bytes>, bool);

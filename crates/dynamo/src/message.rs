@@ -14,7 +14,6 @@
 
 use super::hash_trees::TreeId;
 use super::index_page::IndexQuery;
-use super::slots::SlotSpan;
 use super::vnode_ops::{KeyRef, WritePolicy};
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{
@@ -25,6 +24,7 @@ use bytes::Bytes;
 use logic::ring::check_partitions;
 use logic::sync;
 use transport::CallKind;
+use vnode_rows::slots::SlotSpan;
 
 /// Kind of the envelope: it holds the epoch of the sender's ring, and the question.
 const ENVELOPE: u8 = 8;

@@ -1,7 +1,7 @@
 //! Minters of this node's vnodes, by slot: each write and each merge looks one up.
 
-use super::slots::{SLOTS, Slot};
 use logic::causal::Minter;
+use vnode_rows::slots::{SLOTS, Slot};
 
 /// See the head of this file.
 pub(super) struct Minters(Box<[Option<Minter>]>);

@@ -20,7 +20,6 @@
 
 use super::hash_trees::hash;
 use super::join_set::JoinSet;
-use super::layout::{read_row, read_row_key, slot_keys, slot_of};
 use super::message::{TOMBSTONES_MAX, VnodeQuestion};
 use super::row_change::RowTransition;
 use super::vnode_ops::{KeyRef, WritePolicy, has_live_value};
@@ -37,6 +36,7 @@ use runtime::world::{self, sleep_or_cancelled, until_next};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use vnode_rows::layout::{read_row, read_row_key, slot_keys, slot_of};
 
 /// Ratio of the rest after a turn, at least [`REST_MIN`], to the time that its reads took.
 const REST_FACTOR: u32 = 9;

@@ -1,8 +1,8 @@
 //! Recovery of vnodes: their records after the store's mark are applied again.
 
-use super::batch::{Mark, apply};
 use base::{Error, Reason, Result};
 use store::{OwnedRecord, RecordKind, Trees};
+use vnode_rows::batch::{Mark, apply};
 
 /// Replay of the vnodes' log records.
 pub struct VnodeReplay {

@@ -51,7 +51,7 @@ pub struct ReceivedRow {
     pub policy: WritePolicy,
     /// Owner for which this node stores it as a fallback. `None`: this node is an owner.
     pub hint: Option<NodeId>,
-    /// Its versions, as [`crate::layout`] writes them.
+    /// Its versions, as [`vnode_rows::layout`] writes them.
     pub row: Bytes,
 }
 
@@ -121,7 +121,7 @@ impl Available {
         if hint.is_none() {
             self.check_write_epoch(epoch, key_ref)?;
         }
-        let versions = super::layout::read_row(row).map_err(corrupt)?;
+        let versions = vnode_rows::layout::read_row(row).map_err(corrupt)?;
         self.vnode_store.merge(key_ref, versions, *policy, *hint)
     }
 

@@ -3,12 +3,12 @@
 //! Replicas mostly have the same bytes. Then one row is decoded, nothing is merged, and nothing is
 //! encoded again. A clock has one form in bytes, so equal bytes mean equal rows.
 
-use super::layout::{Row, read_row, write_row};
 use base::Result;
 use base::error::corrupt;
 use bytes::Bytes;
 use logic::quorum::Versions;
 use std::sync::Arc;
+use vnode_rows::layout::{Row, read_row, write_row};
 
 /// Row of a key at a replica: its bytes, and what they hold. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -57,9 +57,9 @@ impl ReplicaRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::StoredValue;
     use base::{Actor, Content, NodeId};
     use logic::causal::Dot;
+    use vnode_rows::layout::StoredValue;
 
     /// Returns a row with values of these nodes, each with its counter.
     fn row(values: &[(u64, u64)]) -> Row {

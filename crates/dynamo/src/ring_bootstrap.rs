@@ -177,7 +177,7 @@ impl Available {
 
     fn has_rows(&self) -> Result<bool> {
         let snapshot = self.trees.snapshot();
-        let (low, high) = super::layout::slot_keys(None);
+        let (low, high) = vnode_rows::layout::slot_keys(None);
         Ok(snapshot.range(low, high, false).next().transpose().map_err(store_error)?.is_some())
     }
 

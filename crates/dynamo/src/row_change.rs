@@ -8,11 +8,11 @@
 //! the row's own change; entries are in its batch.
 //! Never: reads a row that the caller has read.
 
-use super::batch::KeyChanges;
-use super::layout::slot_of;
 use super::vnode_store::{VnodeStore, VnodeStoreState};
 use bytes::Bytes;
 use runtime::mutants::Mutant;
+use vnode_rows::batch::KeyChanges;
+use vnode_rows::layout::slot_of;
 
 /// Change of one row.
 pub(super) struct RowTransition<'a> {

@@ -3,13 +3,13 @@
 
 use super::contexts::ContextKey;
 use super::owners_table::OwnersTable;
-use super::slots::{SLOTS, Slot, SlotSpan};
 use base::{BucketName, ClusterSecret, Consistency, Partition, Properties};
 use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
+use vnode_rows::slots::{SLOTS, Slot, SlotSpan};
 
 /// See the head of this file.
 pub struct SchemaCache {

@@ -1,7 +1,6 @@
 //! Status of a node's available side for operators: copies that lag, missing nodes, and repairs
 //! done.
 
-use super::layout::Row;
 use crate::Available;
 use base::{Error, NodeId, Reason};
 use logic::members::Health;
@@ -9,6 +8,7 @@ use runtime::metrics::{AvailableCounters, Metrics};
 use runtime::sample::{Sample, SampleKind};
 use runtime::world;
 use std::sync::atomic::{AtomicU64, Ordering};
+use vnode_rows::layout::Row;
 
 /// Status of the available side, as this node sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

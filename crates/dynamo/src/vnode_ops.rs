@@ -1,11 +1,8 @@
 //! Operations of a vnode on a key: a client's write, the merge of another replica's state, a read.
 
-use super::batch::KeyChanges;
 use super::contexts::client_context;
 use super::data_type::Change;
-use super::layout::{Row, StoredValue, hint_key, read_row, record_key, row_key_in, write_row};
 use super::row_change::RowTransition;
-use super::slots::Slot;
 use super::vnode_store::{VnodeStore, VnodeStoreState};
 use base::dots::DotContext;
 use base::error::corrupt;
@@ -19,6 +16,9 @@ use logic::causal::Minter;
 use logic::ring::Ring;
 use runtime::mutants::Mutant;
 use runtime::world;
+use vnode_rows::batch::KeyChanges;
+use vnode_rows::layout::{Row, StoredValue, hint_key, read_row, record_key, row_key_in, write_row};
+use vnode_rows::slots::Slot;
 
 /// Maximum size of a row merged from other replicas, as a multiple of the limit for a client's
 /// write.

@@ -14,9 +14,8 @@
 mod fence;
 mod waits;
 
-use super::batch::{Batch, KeyChanges, Mark, apply, batch_record, log_head_record};
 use super::hash_trees::{CopyCount, HashTrees};
-use super::index_rows::{IndexMends, IndexSet};
+use super::index_mends::IndexMends;
 use super::minters::Minters;
 use super::pending_hints::PendingHints;
 use super::tickets::Tickets;
@@ -33,6 +32,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Position, Trees};
 use tokio::sync::{Notify, watch};
+use vnode_rows::batch::{Batch, KeyChanges, Mark, apply, batch_record, log_head_record};
+use vnode_rows::index_rows::IndexSet;
 
 /// Size at which the open batch is submitted, even while another is being written.
 const BATCH_BYTES_MAX: usize = 4 << 20;

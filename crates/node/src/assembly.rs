@@ -21,7 +21,6 @@ use crate::settings::NodeSettings;
 use crate::status_reader::StatusReader;
 use base::{BucketName, ClusterDescription, ClusterId, GroupId, NodeId, Result};
 use bucket_moves::{BucketMoves, Transfers};
-use dynamo::batch::Mark;
 use dynamo::failure_detector::PeerHealth;
 use dynamo::handoff::HandoffTracker;
 use dynamo::multi_key::KeyPermits;
@@ -46,6 +45,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use store::{DataDir, LogReader, Trees};
 use transport::incoming::CallAdmission;
+use vnode_rows::batch::Mark;
 
 /// Recovered state of which a node is assembled.
 pub(crate) struct RecoveredParts {

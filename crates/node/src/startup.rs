@@ -8,7 +8,6 @@ use crate::shutdown::DropGuard;
 use crate::{Node, NodeSettings, access_bootstrap, alarm_watch, cluster, dispatch, master_alarm};
 use base::error::shutting_down;
 use base::{Error, IncarnationId, NodeId, Reason, Result};
-use dynamo::layout::VNODES;
 use dynamo::vnode_store::VnodeStore;
 use dynamo::{Available, anti_entropy, failure_detector, handoff, hints, operation_timers, reap};
 use logic::consensus::Configuration;
@@ -21,6 +20,7 @@ use runtime::log_writer::{AppendCompletion, AppendSink, store_error};
 use runtime::{Beat, Watch, world};
 use std::sync::Arc;
 use std::time::Duration;
+use vnode_rows::layout::VNODES;
 
 /// Watch over loops that wait for nothing but their time: a quarter of the longest lease.
 const BY_TIME: Watch = Watch::Every(Duration::from_secs(15));

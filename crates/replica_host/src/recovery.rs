@@ -22,7 +22,6 @@ use base::{
     ClusterDescription, ConfigurationId, Error, FeatureLevel, GroupId, Millis, NodeId, Part,
     Placement, Reason, Result,
 };
-use dynamo::{batch, migrate_v1};
 use logic::consensus::{Configuration, LeaseClock, Member};
 pub use repair::{LogRepair, rewrite_log};
 use replay::GroupReplay;
@@ -35,6 +34,7 @@ use store::{
     Chunk, DataDir, FileDisk, Log, LogSettings, LsmTrees, StoreError, TreeSettings, Trees,
 };
 pub use trust_log::trust_log;
+use vnode_rows::{batch, migrate_v1};
 
 /// State that was recovered from the data directory.
 pub struct Recovered {

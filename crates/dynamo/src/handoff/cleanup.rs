@@ -22,10 +22,7 @@ use crate::Available;
 use crate::anti_entropy::SyncDirection;
 use crate::hash_trees::{TreeId, tree_of_row};
 use crate::key_owners::RingTarget;
-use crate::layout::{record_key, row_tail};
 use crate::row_change::RowTransition;
-use crate::slots::{Slot, SlotSpan};
-use crate::span_rows::rows_in_span;
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
@@ -37,6 +34,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use store::Snapshot;
+use vnode_rows::layout::{record_key, row_tail};
+use vnode_rows::slots::{Slot, SlotSpan};
+use vnode_rows::span_rows::rows_in_span;
 
 /// Number of rows removed at a time.
 const ROWS: usize = 256;

@@ -14,7 +14,6 @@ use crate::join_set::JoinSet;
 use crate::key_owners::{KeyOwners, RingTarget};
 use crate::message::VnodeQuestion;
 use crate::owners_table::{OwnersTable, PartitionOwners};
-use crate::slots::SlotSpan;
 use crate::timing::LATE_MS;
 use crate::vnode_ops::{KeyRef, WritePolicy};
 use base::{Error, NodeId, Reason, Result, Share, Shortfall};
@@ -24,6 +23,7 @@ use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use vnode_rows::slots::SlotSpan;
 
 /// Nodes that are sent a write in addition to the key's owners: next owners, by this ring or one
 /// learned before the write is answered, and former owners.

@@ -26,7 +26,6 @@ pub(super) use epoch_check::ExtraReceivers;
 pub use progress::HandoffTracker;
 
 use super::hash_trees::TreeId;
-use super::slots::SlotSpan;
 use crate::Available;
 use base::error::shutting_down;
 use base::{Error, NodeId, Partition, Reason, Result, RingCall};
@@ -37,6 +36,7 @@ use runtime::world;
 use runtime::world::{sleep, sleep_or_cancelled, until_next};
 use std::sync::Arc;
 use std::time::Duration;
+use vnode_rows::slots::SlotSpan;
 
 /// Pause between checks for work while the ring changes.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -14,8 +14,6 @@
 //! them.
 
 use crate::Available;
-use crate::layout::{bucket_prefix, read_row_key, rows_prefix};
-use crate::slots::{Slot, SlotSpan};
 use base::codec::Malformed;
 use base::error::corrupt;
 use base::range::prefix_end;
@@ -29,6 +27,8 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 use store::Snapshot;
+use vnode_rows::layout::{bucket_prefix, read_row_key, rows_prefix};
+use vnode_rows::slots::{Slot, SlotSpan};
 
 /// Epoch of a ring, and number of changes of some bucket's number of copies: both determine which
 /// rows a node keeps.

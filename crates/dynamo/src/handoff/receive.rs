@@ -18,7 +18,6 @@ use super::send::{PAGE_BYTES, RowPage};
 use crate::Available;
 use crate::hash_trees::TreeId;
 use crate::key_owners::RingTarget;
-use crate::layout::{arrival_key, read_row, read_row_tail};
 use crate::message::VnodeQuestion;
 use crate::vnode_ops::{KeyRef, WritePolicy};
 use base::codec::{Malformed, Reader, Writer};
@@ -31,6 +30,7 @@ use runtime::round::progress;
 use runtime::world::sleep;
 use std::sync::Arc;
 use std::time::Duration;
+use vnode_rows::layout::{arrival_key, read_row, read_row_tail};
 
 /// Progress of one copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

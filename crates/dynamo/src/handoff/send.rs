@@ -2,15 +2,15 @@
 
 use crate::Available;
 use crate::hash_trees::{TreeId, tree_of_row};
-use crate::layout::row_tail;
 use crate::message::{MessageResult, TAIL_BYTES_MAX};
-use crate::slots::SlotSpan;
-use crate::span_rows::rows_in_span;
 use base::Result;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::PEER_CALL_BYTES_MAX;
 use bytes::Bytes;
 use std::sync::Arc;
+use vnode_rows::layout::row_tail;
+use vnode_rows::slots::SlotSpan;
+use vnode_rows::span_rows::rows_in_span;
 
 /// Maximum number of bytes of rows in a page, which has at least one row.
 pub(super) const PAGE_BYTES: usize = 256 * 1024;

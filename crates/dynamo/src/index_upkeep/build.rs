@@ -8,12 +8,6 @@
 //! continues where a crash found it. To add an entry twice changes nothing.
 
 use super::read_record;
-use crate::batch::KeyChanges;
-use crate::index_rows::{
-    IndexId, IndexPhase, IndexRecord, RowDeriver, RowEntries, push_difference, row_place,
-};
-use crate::layout::{bucket_prefix, row_tail, rows_prefix, slot_of};
-use crate::slots::{SLOTS, Slot};
 use crate::vnode_store::VnodeStore;
 use base::range::prefix_end;
 use base::{BucketName, Result};
@@ -23,6 +17,12 @@ use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
 use std::ops::Bound;
 use store::Snapshot;
+use vnode_rows::batch::KeyChanges;
+use vnode_rows::index_rows::{
+    IndexId, IndexPhase, IndexRecord, RowDeriver, RowEntries, push_difference, row_place,
+};
+use vnode_rows::layout::{bucket_prefix, row_tail, rows_prefix, slot_of};
+use vnode_rows::slots::{SLOTS, Slot};
 
 /// Maximum number of rows in a page, of their bytes, and of slots that are looked into for them;
 /// one row may exceed the bytes.

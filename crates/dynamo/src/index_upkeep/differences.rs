@@ -4,10 +4,6 @@
 //! is for small stores; the scrub (`scrub.rs`) does the same in pages.
 
 use super::read_indexes;
-use crate::index_rows::{
-    EntryValue, RowDeriver, bucket_name_in, entries_prefix, entry_key, row_place,
-};
-use crate::layout::{slot_keys, slot_of};
 use base::Result;
 use base::range::prefix_end;
 use bytes::Bytes;
@@ -15,6 +11,10 @@ use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use store::Snapshot;
+use vnode_rows::index_rows::{
+    EntryValue, RowDeriver, bucket_name_in, entries_prefix, entry_key, row_place,
+};
+use vnode_rows::layout::{slot_keys, slot_of};
 
 /// Entry that is not what the rows ask for, by tree key.
 #[derive(Clone, Debug, PartialEq, Eq)]

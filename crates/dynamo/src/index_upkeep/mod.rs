@@ -22,15 +22,17 @@ pub(crate) use build::BuildPage;
 pub use differences::{IndexDifference, differences};
 pub use scrub::{ScrubCursor, ScrubPage};
 
-use crate::batch::KeyChanges;
-use crate::index_rows::{IndexId, IndexPhase, IndexRecord, IndexSet, read_record_key, record_keys};
-use crate::slots::SLOTS;
 use crate::vnode_store::{VnodeStore, VnodeStoreState};
 use base::error::corrupt;
 use base::{BucketName, Consistency, Error, Reason, Result};
 use indexes::{IndexDefinition, IndexNumber};
 use runtime::log_writer::store_error;
 use store::Snapshot;
+use vnode_rows::batch::KeyChanges;
+use vnode_rows::index_rows::{
+    IndexId, IndexPhase, IndexRecord, IndexSet, read_record_key, record_keys,
+};
+use vnode_rows::slots::SLOTS;
 
 /// State of an index on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,13 +5,7 @@
 //! comes between is no difference. Rows are the truth: none is changed.
 
 use super::read_indexes;
-use crate::batch::KeyChanges;
-use crate::index_rows::{
-    EntryValue, IndexMends, IndexSet, RowDeriver, RowEntries, bucket_name_in, entries_prefix,
-    entry_key, read_entry_key, row_place,
-};
-use crate::layout::{row_key_in, slot_keys, slot_of};
-use crate::slots::Slot;
+use crate::index_mends::IndexMends;
 use crate::vnode_store::{VnodeStore, VnodeStoreState};
 use base::Result;
 use base::range::prefix_end;
@@ -19,6 +13,13 @@ use bytes::Bytes;
 use runtime::log_writer::store_error;
 use std::ops::Bound;
 use store::Snapshot;
+use vnode_rows::batch::KeyChanges;
+use vnode_rows::index_rows::{
+    EntryValue, IndexSet, RowDeriver, RowEntries, bucket_name_in, entries_prefix, entry_key,
+    read_entry_key, row_place,
+};
+use vnode_rows::layout::{row_key_in, slot_keys, slot_of};
+use vnode_rows::slots::Slot;
 
 /// Maximum number of rows or entries of a page, and of bytes that it reads; one row may exceed the
 /// latter.

@@ -3,7 +3,7 @@
 
 use super::scrub::ScrubCursor;
 use crate::Available;
-use crate::index_rows::{IndexId, IndexMends, IndexPhase};
+use crate::index_mends::IndexMends;
 use crate::vnode_store::VnodeStore;
 use base::Result;
 use runtime::round::progress;
@@ -11,6 +11,7 @@ use runtime::world;
 use runtime::world::sleep_or_cancelled;
 use std::sync::Arc;
 use std::time::Duration;
+use vnode_rows::index_rows::{IndexId, IndexPhase};
 
 /// Page of a build or a removal that was written.
 pub(crate) struct WrittenPage {

@@ -3,13 +3,13 @@
 use super::list_model::{ModelCluster, ReadEvent, block_on, keys};
 use super::test_node::{HERE, bucket, ring_of};
 use crate::coverage_plans::CoverageNeeds;
-use crate::slots::SlotSpan;
 use base::mutants::MutantList as _;
 use base::{Key, NodeId, Reason, Result};
 use logic::coverage::PartitionRuns;
 use proptest::prelude::*;
 use runtime::mutants::Mutant;
 use std::collections::BTreeMap;
+use vnode_rows::slots::SlotSpan;
 
 const ONE: CoverageNeeds = CoverageNeeds { copies: 3, replicas: 1, use_fallbacks: false };
 const TWO: CoverageNeeds = CoverageNeeds { copies: 3, replicas: 2, use_fallbacks: true };

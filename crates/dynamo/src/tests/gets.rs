@@ -83,7 +83,7 @@ async fn stale_replicas_are_repaired_also_for_a_client_that_is_gone() {
         let [SentQuestion { to: NodeId(3), question, .. }] = &repairs[..] else {
             panic!("the replica without the row is repaired")
         };
-        let expected = crate::layout::write_row(&newest);
+        let expected = vnode_rows::layout::write_row(&newest);
         assert!(
             matches!(question, VnodeQuestion::Store { hint: None, row, .. } if *row == expected)
         );

@@ -2,10 +2,9 @@
 //! entries are those of the rows.
 
 use super::logged_node::{LoggedNode, block_on, policy, remote_row, write};
+use crate::IndexMends;
 use crate::hash_trees::hash;
-use crate::index_rows::{IndexId, IndexMends, entries_prefix};
 use crate::index_upkeep::{BuildPage, IndexDifference, ScrubCursor, differences};
-use crate::layout::StoredValue;
 use crate::vnode_ops::{KeyRef, SeenVersions};
 use base::mutants::MutantList;
 use base::{BucketName, Content, Headers};
@@ -18,6 +17,8 @@ use runtime::mutants::Mutant;
 use runtime::world;
 use std::ops::Bound;
 use store::Trees;
+use vnode_rows::index_rows::{IndexId, entries_prefix};
+use vnode_rows::layout::StoredValue;
 
 /// Something that happens to a node with indexes.
 #[derive(Clone, Debug)]

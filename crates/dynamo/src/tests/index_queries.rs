@@ -5,9 +5,6 @@ use super::logged_node::{LoggedNode, block_on};
 use super::test_node::bucket;
 use crate::index_page::{EntryPosition, IndexAnswer, IndexContent, IndexPage, IndexQuery};
 use crate::index_query::WALKED_MAX;
-use crate::index_rows::{EntryValue, RowDeriver, entry_key, row_place};
-use crate::layout::slot_keys;
-use crate::slots::{Slot, SlotSpan};
 use base::range::Direction;
 use base::{Partition, Reason};
 use bytes::Bytes;
@@ -18,6 +15,9 @@ use runtime::world;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use store::RowChange;
+use vnode_rows::index_rows::{EntryValue, RowDeriver, entry_key, row_place};
+use vnode_rows::layout::slot_keys;
+use vnode_rows::slots::{Slot, SlotSpan};
 
 fn span(partition: u32) -> SlotSpan {
     SlotSpan { partition: Partition(partition), partitions: 8 }

@@ -2,12 +2,13 @@
 
 use super::index_laws::{IndexedNode, NodeEvent, ValueKind, definition, differences_in};
 use super::test_node::bucket;
-use crate::index_rows::{EntryValue, IndexId, IndexMends, IndexPhase, entry_key};
+use crate::IndexMends;
 use crate::index_upkeep::IndexDifference;
-use crate::slots::Slot;
 use bytes::Bytes;
 use indexes::{IndexEntry, IndexField, IndexNumber, Term};
 use store::RowChange;
+use vnode_rows::index_rows::{EntryValue, IndexId, IndexPhase, entry_key};
+use vnode_rows::slots::Slot;
 
 /// Returns a node with three rows and their entries.
 async fn indexed_node() -> IndexedNode {
@@ -62,7 +63,7 @@ async fn scrub_mends_lost_and_surplus_entries_and_counts_them() {
 async fn scrub_removes_an_entry_that_can_not_be_read() {
     let node = indexed_node().await;
     let mut damaged = tree_key(1, 1, b"k\x01").to_vec();
-    damaged.truncate(crate::index_rows::entries_prefix().len() + 4);
+    damaged.truncate(vnode_rows::index_rows::entries_prefix().len() + 4);
     let damaged = RowChange::Put(damaged.into(), Bytes::from_static(b"?"));
     node.node.trees().apply(&mut [damaged].into_iter()).expect("memory");
     assert_eq!(node.scrub(), IndexMends { missing: 0, stale: 1 });

@@ -2,17 +2,17 @@
 
 use super::logged_node::LoggedNode;
 use super::test_node::{bucket, ring_of, row};
-use crate::layout::{NodeSpace, Space, node_space_prefix, row_key_in, row_tail, write_row};
 use crate::list::ListedNames;
 use crate::message::WriteAdmission;
-use crate::migrate_v1::migrate;
-use crate::slots::{Slot, SlotSpan};
 use base::NodeId;
 use bytes::Bytes;
 use logic::ring::{Rack, Ring};
 use std::ops::Bound;
 use std::sync::Arc;
 use store::RowChange;
+use vnode_rows::layout::{NodeSpace, Space, node_space_prefix, row_key_in, row_tail, write_row};
+use vnode_rows::migrate_v1::migrate;
+use vnode_rows::slots::{Slot, SlotSpan};
 
 /// Returns keys in the spaces behind the slots that look like a row, a hint and their former forms.
 fn planted_keys() -> Vec<Bytes> {

@@ -4,11 +4,9 @@
 use super::test_node::{HERE, SentQuestion, TestNode, bucket, ring_of, row};
 use crate::coverage_plans::CoverageNeeds;
 use crate::coverage_read::CoverageRead;
-use crate::layout::{row_key, write_row};
 use crate::list::ListedNames;
 use crate::message::VnodeQuestion;
 use crate::reply;
-use crate::slots::{Slot, SlotSpan};
 use base::{Error, Key, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
 use logic::ring::{Rack, Ring, RingChangeRequest, plan};
@@ -16,6 +14,8 @@ use runtime::mutants::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use store::RowChange;
+use vnode_rows::layout::{row_key, write_row};
+use vnode_rows::slots::{Slot, SlotSpan};
 
 /// Change of the world during a read.
 #[derive(Clone, Debug)]

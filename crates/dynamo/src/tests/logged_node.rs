@@ -1,8 +1,6 @@
 //! Node of its own with a real log, which a test reads back record by record.
 
 use super::test_node::TestNode;
-use crate::batch::Mark;
-use crate::layout::{Row, StoredValue};
 use crate::replay::VnodeReplay;
 use crate::vnode_ops::{
     EvaluatedWrite, KeyRef, SeenVersions, Write, WriteCondition, WriteContent, WritePolicy,
@@ -17,6 +15,8 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, OwnedRecord, SpareWorker, Trees};
+use vnode_rows::batch::Mark;
+use vnode_rows::layout::{Row, StoredValue};
 
 /// Interval of syncs without a request: longer than any test.
 const NEVER: Duration = Duration::from_secs(1 << 30);

@@ -165,7 +165,7 @@ async fn owner_with_a_newer_ring_counts_once_its_ring_is_here_and_next_owners_ge
     let planned = logic::ring::plan(&ring, &[join], 3, &Default::default()).expect("a plan");
     let newer = ring.commit(&planned).expect("made for it");
     let partition =
-        crate::slots::Slot::for_key(&super::test_node::bucket(), &key).partition(&newer);
+        vnode_rows::slots::Slot::for_key(&super::test_node::bucket(), &key).partition(&newer);
     let receivers = newer.receivers(partition, 3);
     node.answer(&sent[0], &[1]);
     node.run_tasks().await;

@@ -3,14 +3,14 @@
 use super::logged_node::{LoggedNode, block_on, policy, remote_row, write};
 use super::test_node::bucket;
 use crate::hash_trees::{TreeId, hash};
-use crate::layout::StoredValue;
-use crate::slots::SlotSpan;
 use crate::vnode_ops::{KeyRef, SeenVersions};
 use base::{Content, Partition};
 use bytes::Bytes;
 use logic::sync::HashTree;
 use proptest::prelude::*;
 use runtime::world;
+use vnode_rows::layout::StoredValue;
+use vnode_rows::slots::SlotSpan;
 
 /// One change of a row, by one of the ways that a row changes.
 #[derive(Clone, Debug)]

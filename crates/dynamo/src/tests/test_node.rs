@@ -1,10 +1,8 @@
 //! Test harness: one node of a ring, its disk and its clock in the hands of the test, and a network
 //! on which the test plays the other nodes.
 
-use crate::batch::Mark;
 use crate::failure_detector::PeerHealth;
 use crate::handoff::HandoffTracker;
-use crate::layout::{Row, StoredValue, write_row};
 use crate::message::{VnodeQuestion, read_enveloped};
 use crate::multi_key::KeyPermits;
 use crate::operation_timers::OperationTimers;
@@ -35,6 +33,8 @@ use transport::{
     Boxed, Broken, Credit, Incarnation, IncomingCall, IncomingMessage, Lane, Member, Message,
     Network, PeerStatus, Peers, Receiver, SendOutcome, Sink,
 };
+use vnode_rows::batch::Mark;
+use vnode_rows::layout::{Row, StoredValue, write_row};
 
 /// The node under test.
 pub(super) const HERE: NodeId = NodeId(1);
@@ -299,7 +299,7 @@ impl TestNode {
         self.run_tasks().await;
         self.available.vnode_store.on_completions(&[AppendCompletion {
             kind: RecordKind::Vnode,
-            group: crate::layout::VNODES,
+            group: vnode_rows::layout::VNODES,
             ballot: Ballot::default(),
             index: LogIndex(u64::MAX),
             decided: LogIndex(0),

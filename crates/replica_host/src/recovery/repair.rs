@@ -16,11 +16,11 @@ use crate::settings::HostSettings;
 use base::limits::MENDED_BYTES_MAX;
 use base::{ClusterDescription, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
-use dynamo::batch::log_head_record;
 use replication::records;
 use replication::recovered::RecoveredGroup;
 use runtime::log_writer::{Append, record, store_error};
 use store::{DataDir, Hole, Log, Trees};
+use vnode_rows::batch::log_head_record;
 
 /// A log with holes, and the entries to fetch before its node can go on.
 #[derive(Clone, Debug, Default)]

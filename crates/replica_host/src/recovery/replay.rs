@@ -11,8 +11,7 @@ use base::error::corrupt;
 use base::limits::MENDED_VALUES_MAX;
 use base::{Ballot, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
-use dynamo::layout::VNODES;
-use dynamo::{batch, replay as vnodes};
+use dynamo::replay as vnodes;
 use logic::consensus::{Replay, Replica, RestoredState, Tear};
 use replica_state::layout::{Mark, configuration_key, mark_key, read_configuration};
 use replication::append_entry;
@@ -26,6 +25,8 @@ use runtime::mutants::Mutant;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use store::{Hole, Log, OwnedRecord, Position, Trees};
+use vnode_rows::batch;
+use vnode_rows::layout::VNODES;
 
 /// Entries that other members returned, by group.
 pub type RepairedEntries = BTreeMap<GroupId, BTreeMap<LogIndex, Bytes>>;

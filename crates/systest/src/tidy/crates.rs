@@ -19,7 +19,8 @@ pub struct CrateRule {
 /// Crates that the state of replicas on the consistent path may import.
 const PATH: &[&str] = &["base", "logic", "store", "runtime", "transport"];
 /// Crates that the available path may import.
-const DYNAMO_IMPORTS: &[&str] = &["base", "indexes", "logic", "store", "runtime", "transport"];
+const DYNAMO_IMPORTS: &[&str] =
+    &["base", "indexes", "logic", "store", "runtime", "transport", "vnode_rows"];
 /// Crates whose replicas a node hosts, and what these are made of.
 const REPLICA_HOST_IMPORTS: &[&str] = &[
     "base",
@@ -29,6 +30,7 @@ const REPLICA_HOST_IMPORTS: &[&str] = &[
     "transport",
     "replica_state",
     "replication",
+    "vnode_rows",
     "dynamo",
     "metadata",
 ];
@@ -54,6 +56,7 @@ const NODE_IMPORTS: &[&str] = &[
     "transport",
     "replica_state",
     "replication",
+    "vnode_rows",
     "dynamo",
     "metadata",
     "replica_host",
@@ -101,7 +104,7 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 30] = [
+pub const CRATES: [CrateRule; 31] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "indexes", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
@@ -120,6 +123,11 @@ pub const CRATES: [CrateRule; 30] = [
     CrateRule {
         name: "replica_state",
         imports: PATH,
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
+    },
+    CrateRule {
+        name: "vnode_rows",
+        imports: &["base", "indexes", "logic", "store", "runtime"],
         never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
     // The two paths do not import each other.

@@ -228,10 +228,11 @@ pub fn decisions(workspace: &Workspace) -> Vec<Complaint> {
 }
 
 /// Crates whose bytes are on disk or between nodes.
-const CRATES_WITH_FORMATS: [&str; 8] = [
+const CRATES_WITH_FORMATS: [&str; 9] = [
     "store",
     "replica_state",
     "replication",
+    "vnode_rows",
     "dynamo",
     "transport",
     "metadata",

@@ -1,7 +1,5 @@
 //! Durability of rows that are merged again: they survive a loss of power after the answer.
 
-use crate::batch::Mark;
-use crate::layout::{Row, StoredValue, row_key};
 use crate::replay::VnodeReplay;
 use crate::vnode_ops::{KeyRef, SeenVersions, Write, WriteCondition, WriteContent, WritePolicy};
 use crate::vnode_store::VnodeStore;
@@ -15,6 +13,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, SpareWorker, Trees};
+use vnode_rows::batch::Mark;
+use vnode_rows::layout::{Row, StoredValue, row_key};
 
 /// Interval of syncs without a request: longer than any test.
 const NEVER: Duration = Duration::from_secs(1 << 30);

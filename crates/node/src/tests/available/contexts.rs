@@ -6,7 +6,7 @@ use crate::tests::{Place, bytes};
 use base::codec::{Reader, checksum};
 use base::dots::DotContext;
 use base::{Actor, ClusterId, Context, Reason};
-use dynamo::slots::Slot;
+use vnode_rows::slots::Slot;
 
 /// Size of the seal of a context with a MAC, behind its version and entries.
 const SEAL_BYTES: usize = 8;

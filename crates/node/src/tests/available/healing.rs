@@ -8,12 +8,12 @@ use crate::tests::bytes;
 use crate::tests::many::Cluster;
 use crate::tests::test_cluster::wait;
 use base::{Call, DirectoryCall, Millis, NodeId};
-use dynamo::layout::{hints_prefix, read_row};
-use dynamo::slots::Slot;
 use logic::members::Event;
 use logic::sync::Summary;
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use vnode_rows::layout::{hints_prefix, read_row};
+use vnode_rows::slots::Slot;
 
 /// Sets the number of copies of the tests' bucket, and waits until every node knows it.
 async fn set_n_val(cluster: &Cluster, n: u8) {
@@ -56,8 +56,9 @@ fn own_values(node: &Node, key: &str) -> Option<Vec<bytes::Bytes>> {
         node.router.available.key_owners(&bucket(), &bytes(key), 3).expect("a ring").key_ref;
     let row = node.router.available.vnode_store.read(&key_ref).expect("it reads")?;
     let row = read_row(&row).expect("it reads");
-    let value =
-        |value: &dynamo::layout::StoredValue| value.sibling(None).expect("it reads").content.value;
+    let value = |value: &vnode_rows::layout::StoredValue| {
+        value.sibling(None).expect("it reads").content.value
+    };
     Some(row.values().map(value).collect())
 }
 

@@ -11,8 +11,8 @@ use base::request::Expiry;
 use base::{
     Actor, AvailableCall, Call, Condition, Content, NodeId, Read, ReadLevel, Reason, Store, Update,
 };
-use dynamo::layout::Row;
 use dynamo::vnode_ops::WritePolicy;
+use vnode_rows::layout::Row;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oversized_key_is_refused_by_every_node_without_breaking_links() {

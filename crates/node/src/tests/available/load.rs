@@ -9,11 +9,11 @@ use base::{
     Quorum, Reason, Result, Siblings, Store, StoreOptions,
 };
 use bytes::Bytes;
-use dynamo::layout::{read_row, read_row_key, slot_of};
-use dynamo::slots::Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
+use vnode_rows::layout::{read_row, read_row_key, slot_of};
+use vnode_rows::slots::Slot;
 
 /// Number of concurrent clients; each has keys of its own.
 const CLIENTS: usize = 4;

@@ -126,7 +126,7 @@ async fn copied_data_directory_keeps_writes_and_uses_a_new_actor() {
         let owners = node.router.available.key_owners(&name, &key, 3).expect("there is a ring");
         let row =
             node.router.available.vnode_store.read(&owners.key_ref).expect("a row").expect("there");
-        let row = dynamo::layout::read_row(&row).expect("it reads");
+        let row = vnode_rows::layout::read_row(&row).expect("it reads");
         row.ids().copied().collect::<Vec<_>>()
     };
     store(&node, "fresh", "1", None).await.expect("a write");

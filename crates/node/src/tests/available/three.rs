@@ -9,8 +9,8 @@ use crate::tests::{bytes, set};
 use base::{
     Body, BucketName, Call, ClusterCall, DirectoryCall, NodeId, Reason, RingCall, RingDescription,
 };
-use dynamo::layout::StoredValue;
 use std::collections::BTreeMap;
+use vnode_rows::layout::StoredValue;
 
 async fn ring(cluster: &Cluster, call: RingCall) -> RingDescription {
     match cluster.directory(DirectoryCall::Ring(call)).await.body {
@@ -136,7 +136,7 @@ async fn node_down_fails_no_request_and_read_repair_restores_its_rows() {
                 .expect("a ring");
             let row = node.router.available.vnode_store.read(&owners.key_ref).expect("it reads");
             row.is_some_and(|row| {
-                let row = dynamo::layout::read_row(&row).expect("it reads");
+                let row = vnode_rows::layout::read_row(&row).expect("it reads");
                 let value =
                     |value: &StoredValue| value.sibling(None).expect("it reads").content.value;
                 row.values().all(|stored| value(stored) == "new")

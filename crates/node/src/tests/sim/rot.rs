@@ -8,12 +8,12 @@
 use super::node::{GroupsProcess, SimNode};
 use super::world::{Event, World};
 use base::{GroupId, LogIndex, Result};
-use dynamo::batch::log_head_record;
 use replica_host::recovery::{RepairedEntries, rewrite_log, survey};
 use replication::records::LogHead;
 use sim::Chance;
 use std::sync::Arc;
 use store::{Disk, Honesty, Log};
+use vnode_rows::batch::log_head_record;
 
 /// Pause before a node looks again for entries that no member returned, in microseconds.
 const PAUSE_US: u64 = 300_000;

@@ -189,7 +189,7 @@ async fn write(
     }
     let dot = judge.stands(write, sent.as_ref(), seen(&place, &now));
     if let Some((id, count)) = dot.filter(|_| !value) {
-        judge.named(dynamo::layout::vtag(Some((&id, count))), write);
+        judge.named(vnode_rows::layout::vtag(Some((&id, count))), write);
     }
     if !unread {
         let mut seen = may;

@@ -7,12 +7,12 @@ use super::world::World;
 use crate::Node;
 use base::{BucketName, NodeId, Partition};
 use bytes::Bytes;
-use dynamo::layout::{Row, read_hint_key, read_row, read_row_key, row_key, slot_of};
 use logic::ring::point;
 use sim::Counts;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
+use vnode_rows::layout::{Row, read_hint_key, read_row, read_row_key, row_key, slot_of};
 
 /// Time limit for copies to become equal, in microseconds.
 const BOUND_US: u64 = 120_000_000;
@@ -134,7 +134,7 @@ fn stored_row(node: &Node, row_key: &Bytes) -> Option<Bytes> {
 
 /// Returns the living values by their dots.
 fn left(row: &Row) -> BTreeMap<Dot, Write> {
-    let value = |dot: Option<(&base::Actor, u64)>, bytes: &dynamo::layout::StoredValue| {
+    let value = |dot: Option<(&base::Actor, u64)>, bytes: &vnode_rows::layout::StoredValue| {
         let (id, count) = dot.expect("every value here has a dot");
         let sibling = bytes.sibling(dot).expect("it reads");
         let living = !sibling.tombstone;

@@ -162,7 +162,7 @@ fn rows(world: &World, nth: usize) -> Vec<Bytes> {
     let snapshot = node.status.trees.snapshot();
     let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
     let keys = all.map(|row| row.expect("memory").0);
-    let rows = keys.filter(|key| dynamo::layout::slot_of(key).is_some());
+    let rows = keys.filter(|key| vnode_rows::layout::slot_of(key).is_some());
     rows.filter(|_| world.scheduler.draw(|chance| chance.draw_bool(600))).collect()
 }
 

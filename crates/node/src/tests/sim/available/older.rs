@@ -6,10 +6,10 @@ use super::directory::at as of;
 use super::strays::Story;
 use base::NodeId;
 use base::mutants::MutantList as _;
-use dynamo::slots::SlotSpan;
 use logic::ring::point;
 use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
+use vnode_rows::slots::SlotSpan;
 
 impl Story {
     /// Cuts a node off from the directory.

@@ -8,10 +8,10 @@ use super::world::World;
 use base::mutants::MutantList as _;
 use base::{AvailableCall, BucketName, Content, Key, NodeId, Partition, Store};
 use bytes::Bytes;
-use dynamo::layout::row_key;
 use logic::ring::{Rack, RingChangeRequest, point};
 use runtime::mutants::Mutant;
 use std::rc::Rc;
+use vnode_rows::layout::row_key;
 
 /// Story of a key with one copy, its owner, and the node that replaces the owner.
 pub(super) struct Story {

@@ -4,12 +4,12 @@ use super::clients::bucket;
 use super::world::World;
 use base::{Actor, Content};
 use bytes::Bytes;
-use dynamo::layout::{Row, StoredValue, row_key, write_row};
 use logic::causal::Dot;
 use logic::ring::point;
 use sim::is_long;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use vnode_rows::layout::{Row, StoredValue, row_key, write_row};
 
 const BYTES: usize = 100;
 

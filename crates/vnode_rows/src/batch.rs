@@ -17,24 +17,29 @@ const FORM: u8 = 1;
 
 /// Changes of tree keys that become visible together: each key with its new value. `None`: the key
 /// is removed.
-pub(super) type KeyChanges = Vec<(Bytes, Option<Bytes>)>;
+pub type KeyChanges = Vec<(Bytes, Option<Bytes>)>;
 
 /// Changes that are written together, in one log record.
-pub(super) struct Batch {
+pub struct Batch {
+    /// Number of the batch.
     pub index: u64,
     /// True if it must be synced before it is applied.
     pub sync: bool,
+    /// Payload of its log record.
     pub payload: Vec<u8>,
+    /// Number of its changes.
     pub changes: usize,
 }
 
 impl Batch {
-    pub(super) fn new(index: u64) -> Batch {
+    /// Creates an empty batch.
+    pub fn new(index: u64) -> Batch {
         let payload = vec![FORM];
         Batch { index, sync: false, payload, changes: 0 }
     }
 
-    pub(super) fn change(&mut self, key: &[u8], value: Option<&[u8]>) {
+    /// Adds the change of a tree key. `value`: `None` removes it.
+    pub fn change(&mut self, key: &[u8], value: Option<&[u8]>) {
         self.changes += 1;
         self.payload.put_u8(value.is_some().into());
         self.payload.put_string(key);
@@ -64,7 +69,8 @@ impl Mark {
         Ok(Mark { applied: number()?, clean_incarnation: number()? })
     }
 
-    pub(super) fn change(self) -> RowChange {
+    /// Returns the change that stores the mark.
+    pub fn change(self) -> RowChange {
         let mut bytes = Vec::with_capacity(16);
         bytes.put_u64(self.applied);
         bytes.put_u64(self.clean_incarnation);
@@ -73,7 +79,7 @@ impl Mark {
 }
 
 /// Applies a batch to the store, with the mark.
-pub(super) fn apply(trees: &dyn Trees, index: u64, payload: &Bytes) -> Result<()> {
+pub fn apply(trees: &dyn Trees, index: u64, payload: &Bytes) -> Result<()> {
     let mut changes = Vec::new();
     let mut reader = Reader::new(payload);
     let mut read = || -> std::result::Result<(), Malformed> {
@@ -103,7 +109,7 @@ pub fn log_head_record(index: u64, sync: bool) -> Append {
 }
 
 /// Builds the record of a batch. Without a payload it repeats the number of the last batch.
-pub(super) fn batch_record(index: u64, payload: Bytes, sync: bool) -> Append {
+pub fn batch_record(index: u64, payload: Bytes, sync: bool) -> Append {
     let (ballot, decided) = (Ballot::default(), LogIndex(0));
     Append {
         kind: RecordKind::Vnode,

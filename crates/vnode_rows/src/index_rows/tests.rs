@@ -1,6 +1,6 @@
 //! Bytes of index rows, and the entries of rows with siblings.
 
-use super::keys::KeyRange;
+use super::keys::TreeKeyRange;
 use super::*;
 use crate::layout::{Row, StoredValue, row_key, write_row};
 use crate::slots::Slot;
@@ -89,7 +89,7 @@ fn record_of_an_index_has_its_kept_bytes() {
 
 #[test]
 fn range_of_records_holds_records_alone() {
-    let (low, high): KeyRange = record_keys();
+    let (low, high): TreeKeyRange = record_keys();
     let is_inside = |key: &Bytes| {
         let (Bound::Included(low), Bound::Excluded(high)) = (&low, &high) else { return false };
         low <= key && key < high

@@ -15,7 +15,7 @@ use store::Snapshot;
 type RowPair = Result<(Bytes, Bytes)>;
 
 /// Returns the rows of a span after a tail, in the order of their tails.
-pub(super) fn rows_in_span<'a>(
+pub fn rows_in_span<'a>(
     snapshot: &'a dyn Snapshot,
     span: SlotSpan,
     after: Option<&[u8]>,

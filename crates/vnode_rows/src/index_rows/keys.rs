@@ -23,7 +23,7 @@ const ENTRIES: u8 = 0;
 const RECORDS: u8 = 1;
 
 /// Range of tree keys.
-pub type KeyRange = (Bound<Bytes>, Bound<Bytes>);
+pub type TreeKeyRange = (Bound<Bytes>, Bound<Bytes>);
 
 /// Returns the prefix of all entries.
 pub fn entries_prefix() -> Vec<u8> {
@@ -44,22 +44,22 @@ pub fn read_entry_key(tree_key: &[u8]) -> Result<(BucketName, IndexEntry, Key), 
 }
 
 /// Returns the range of all entries of a field.
-pub fn field_keys(bucket: &BucketName, field: &IndexField) -> KeyRange {
+pub fn field_keys(bucket: &BucketName, field: &IndexField) -> TreeKeyRange {
     entry_range(&EntrySpace::Available(bucket).field_span(field))
 }
 
 /// Returns the range of the entries that a query still asks for.
-pub fn query_keys(bucket: &BucketName, query: &EntryQuery<'_>) -> KeyRange {
+pub fn query_keys(bucket: &BucketName, query: &EntryQuery<'_>) -> TreeKeyRange {
     entry_range(&EntrySpace::Available(bucket).span(query))
 }
 
-fn entry_range(span: &KeySpan) -> KeyRange {
+fn entry_range(span: &KeySpan) -> TreeKeyRange {
     let of = |bound: &[u8]| Bytes::from([&entries_prefix()[..], bound].concat());
     (Bound::Included(of(&span.low)), Bound::Excluded(of(&span.high)))
 }
 
 /// Returns the range of the records of all indexes.
-pub fn record_keys() -> KeyRange {
+pub fn record_keys() -> TreeKeyRange {
     let prefix = node_space_prefix(NodeSpace::Index, RECORDS);
     let end = prefix_end(&prefix).expect("the prefix ends in a small byte");
     (Bound::Included(prefix.into()), Bound::Excluded(end.into()))

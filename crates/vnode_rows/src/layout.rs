@@ -10,7 +10,7 @@
 //!   row     length u16 BE | bucket | key        -> clock with its values (logic::causal)
 //!   hint    primary u64 BE | as a row           -> (nothing): the row must go to that node
 //! owner = 2^31 + partition, in the ring of the change that it belongs to
-//!   arrival copies u8                           -> progress of the copy (handoff/receive.rs)
+//!   arrival copies u8                           -> progress of the copy (dynamo/handoff)
 //! owner = 2^31 + 65536 (indexes), + 1 (feed), + 2 (views), of the node as a whole
 //!   kind u8 | ...                               -> as their modules describe
 //! 2^32 - 1 | 0                                  -> the mark of all vnodes: number of the last
@@ -98,18 +98,18 @@ pub fn slots_end() -> Bytes {
 }
 
 /// Returns the range of all slots' tree keys after one of them. `None`: from the first.
-pub(super) fn slot_keys(after: Option<Bytes>) -> (Bound<Bytes>, Bound<Bytes>) {
+pub fn slot_keys(after: Option<Bytes>) -> (Bound<Bytes>, Bound<Bytes>) {
     (after.map_or(Bound::Included(first_key()), Bound::Excluded), Bound::Excluded(slots_end()))
 }
 
 /// Returns the prefix of the rows of a kind in a node's own space.
-pub(super) fn node_space_prefix(space: NodeSpace, kind: u8) -> Vec<u8> {
+pub fn node_space_prefix(space: NodeSpace, kind: u8) -> Vec<u8> {
     let mut prefix = (FIRST_OWNER + SLOT_OWNERS + space as u32).to_be_bytes().to_vec();
     prefix.push(kind);
     prefix
 }
 
-pub(super) fn key_prefix(owner: u32, space: Space, capacity: usize) -> Vec<u8> {
+pub(crate) fn key_prefix(owner: u32, space: Space, capacity: usize) -> Vec<u8> {
     let mut key = Vec::with_capacity(5 + capacity);
     key.extend_from_slice(&(FIRST_OWNER + owner).to_be_bytes());
     key.push(space as u8);
@@ -333,7 +333,7 @@ impl StoredValue {
     }
 
     /// Decodes what indexes are made of: the tags of the value, and its bytes.
-    pub(super) fn indexed_parts(&self) -> Result<(headers::HeaderPairs, &[u8]), Malformed> {
+    pub(crate) fn indexed_parts(&self) -> Result<(headers::HeaderPairs, &[u8]), Malformed> {
         let ValueParts { headers, bytes, .. } = self.parts()?;
         let tags = headers.map(|bytes| headers::take_tags(&self.0, bytes)).transpose()?;
         Ok((tags.unwrap_or_default(), bytes))

@@ -4,7 +4,7 @@
 //! Each node derives the entries of its own rows, whichever slots they are in, and keeps those of
 //! all its slots in one order: a query reads one range, and leaves out the slots that this node was
 //! not asked for. Entries never travel between nodes, and no hash tree holds them. They change in
-//! the batch of their row (`row_change.rs`), so the log brings both back after a crash.
+//! the batch of their row (`dynamo/row_change.rs`), so the log brings both back after a crash.
 //!
 //! Promises: the entries of a row are a function of its bytes and of the definitions; they do not
 //! depend on a clock, an expired value keeps its entries until it is removed, with its expiry time.
@@ -13,18 +13,16 @@
 
 mod in_force;
 mod keys;
-mod mends;
 mod record;
 mod row_entries;
 
-pub(crate) use in_force::{IndexSet, bucket_name_in};
-pub(crate) use keys::{
+pub use in_force::{IndexSet, bucket_name_in};
+pub use keys::{
     EntryValue, entries_prefix, entry_key, field_keys, query_keys, read_entry_key, read_record_key,
     record_keys,
 };
-pub use mends::IndexMends;
 pub use record::{IndexId, IndexPhase, IndexRecord};
-pub(crate) use row_entries::{RowDeriver, RowEntries, push_difference, row_place};
+pub use row_entries::{RowDeriver, RowEntries, push_difference, row_place};
 
 #[cfg(test)]
 mod tests;
