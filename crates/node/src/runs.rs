@@ -103,9 +103,11 @@ impl Router {
     /// Begins a run of sets. `None`: they are to be submitted one by one.
     pub(crate) fn begin_sets(self: &Arc<Router>, flow: &Flow, name: &BucketName) -> Option<SetRun> {
         let local = self.run_target(flow, name, Verb::Write)?;
-        // A set of a row that expires or is counted reads the row before, perhaps from the disk.
-        let Properties { ttl_ms, counted, .. } = local.bucket.properties;
-        (ttl_ms == 0 && !counted && !self.space.is_full()).then_some(SetRun { local })
+        // A set of a row that expires, is counted or indexed reads the row before, perhaps from the
+        // disk.
+        let Local { bucket, group } = &local;
+        let reads_rows = bucket.properties.ttl_ms > 0 || group.reads_replaced_rows(bucket);
+        (!reads_rows && !self.space.is_full()).then_some(SetRun { local })
     }
 }
 

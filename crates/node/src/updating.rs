@@ -34,7 +34,7 @@ impl Router {
         let Local { mut bucket, mut group } = local;
         for _ in 0..LOOKUPS_MAX {
             self.check_update(&bucket, &group, update)?;
-            let weight = Weight::measure(update, bucket.properties.counted);
+            let weight = Weight::measure(update, group.reads_replaced_rows(&bucket));
             // An update with a retry id goes through the log, so that a retry returns the same
             // outcome.
             let is_read_only = weight.is_read_only && session.is_none();

@@ -1,5 +1,6 @@
 //! Runs of gets and of sets: each request has the effect and the answer that it would have alone.
 
+use super::sim::index_definition;
 use super::test_cluster::TestCluster;
 use super::{Place, bytes, get, reason, request, set, update};
 use crate::{Flow, Node, SubmitResult, Ticket};
@@ -242,6 +243,16 @@ async fn run_begins_only_for_the_bucket_that_was_used_last() {
     let mut flow = warm(&node, &counted).await;
     assert!(node.begin_sets(&flow, &counted).is_none());
     assert!(node.begin_gets(&mut flow, &counted).is_some());
+    // And one in a bucket that has an index.
+    let indexed = BucketName::parse("indexed").expect("a name");
+    make(&indexed, Vec::new()).await;
+    let mut flow = warm(&node, &indexed).await;
+    assert!(node.begin_sets(&flow, &indexed).is_some());
+    let (bucket, group) = node.router.locator.bucket(&indexed).expect("it is there");
+    let begun = group.begin_index(&bucket, index_definition(1), group.leadership.epoch());
+    group.wait_applied(begun.expect("the first").expect("a value")).await.expect("applied");
+    assert!(node.begin_sets(&flow, &indexed).is_none());
+    assert!(node.begin_gets(&mut flow, &indexed).is_some());
     node.stop().await.expect("it stops");
     assert!(node.begin_gets(&mut flow, &counted).is_none(), "it has stopped");
 }

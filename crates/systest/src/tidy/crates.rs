@@ -49,6 +49,7 @@ const BUCKET_MOVES_IMPORTS: &[&str] = &[
 /// crate above it imports them.
 const NODE_IMPORTS: &[&str] = &[
     "base",
+    "indexes",
     "logic",
     "store",
     "runtime",

@@ -32,6 +32,8 @@ pub(super) enum Flavour {
     Costly,
     /// Buckets are counted.
     Counted,
+    /// Buckets have indexes.
+    Indexed,
 }
 
 impl World {
@@ -48,7 +50,7 @@ impl World {
     /// Injects the additional fault at random. `None`: not this time.
     pub(super) fn flavour_fault(&mut self, nth: usize, time: u64) -> Option<&'static str> {
         match self.flavour {
-            Flavour::Usual | Flavour::Costly | Flavour::Counted => None,
+            Flavour::Usual | Flavour::Costly | Flavour::Counted | Flavour::Indexed => None,
             Flavour::Freezes { .. } => self.chance.draw_bool(300).then(|| self.freeze(nth, time)),
             Flavour::Away => self.chance.draw_bool(300).then(|| self.remove_while_down(time)),
         }

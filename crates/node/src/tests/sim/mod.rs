@@ -21,6 +21,7 @@ mod errors;
 mod failover;
 mod faults;
 mod flavours;
+mod indexed;
 mod judge;
 mod links;
 mod moves;
@@ -35,3 +36,5 @@ mod snapshots;
 mod steps;
 mod transport;
 mod world;
+
+pub(super) use indexed::definition as index_definition;

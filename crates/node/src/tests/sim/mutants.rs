@@ -4,8 +4,10 @@ use runtime::mutants::Mutant;
 use sim::{History, MutationCheck};
 
 /// Phrases of the judges' verdicts.
-const VERDICTS: [&str; 18] = [
+const VERDICTS: [&str; 20] = [
     "a count is wrong: ",
+    "an index is wrong: ",
+    "a query is wrong: ",
     "costs too much: ",
     "two values at index",
     "values are applied in order",

@@ -297,6 +297,9 @@ impl World {
         if self.flavour == Flavour::Counted {
             self.judge_counts(nth);
         }
+        if self.flavour == Flavour::Indexed {
+            self.judge_indexes(nth);
+        }
         self.look_at_wanted(nth);
         self.judge_applied(nth);
         self.poll_clients(nth);
@@ -349,6 +352,9 @@ impl World {
         }
         if self.flavour == Flavour::Counted && self.steps.draw_bool(500) {
             return self.counted_request();
+        }
+        if self.flavour == Flavour::Indexed && self.steps.draw_bool(500) {
+            return self.indexed_request();
         }
         // Most clients know the master; some call any node.
         let group = self.any_group();

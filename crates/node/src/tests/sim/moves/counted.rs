@@ -95,7 +95,7 @@ impl World {
     }
 
     /// Returns the buckets whose rows a node has, by its directory, with their groups.
-    fn kept_buckets(&self, nth: usize) -> Vec<(GroupId, BucketId)> {
+    pub(super) fn kept_buckets(&self, nth: usize) -> Vec<(GroupId, BucketId)> {
         let Some(node) = self.running(nth) else { return Vec::new() };
         let mut kept = Vec::new();
         for name in &self.buckets {

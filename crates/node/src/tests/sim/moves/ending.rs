@@ -69,7 +69,9 @@ impl World {
             }
         }
         let lacks_writes = self.journal.count_of("wrote") < wrote;
-        self.lacks_count().or(lacks_writes.then(|| "nothing is written".into()))
+        self.lacks_count()
+            .or_else(|| self.lacks_index())
+            .or(lacks_writes.then(|| "nothing is written".into()))
     }
 
     fn lives(&self, node: &Node, id: BucketId) -> bool {

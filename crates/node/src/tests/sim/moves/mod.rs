@@ -16,6 +16,7 @@ mod counted;
 mod ending;
 mod faults;
 mod idle;
+mod indexed;
 mod judge;
 mod node;
 mod seeds;

@@ -46,6 +46,8 @@ pub(super) struct World {
     pub has_faults: Cell<bool>,
     /// True if the buckets are counted.
     pub is_counted: Cell<bool>,
+    /// True if the buckets have indexes.
+    pub is_indexed: Cell<bool>,
     /// True once clients start no more calls.
     pub is_over: Cell<bool>,
     /// Ids that the buckets have had.
@@ -212,6 +214,7 @@ impl World {
             known,
             has_faults: Cell::new(true),
             is_counted: Cell::new(false),
+            is_indexed: Cell::new(false),
             is_over: Cell::new(false),
             bucket_ids: RefCell::default(),
             processes: Cell::new(0),
