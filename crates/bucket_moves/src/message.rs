@@ -7,7 +7,7 @@ use base::limits::{KEY_BYTES_MAX, SESSION_OUTCOME_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{BucketDigest, BucketId, Error, NodeId, SessionId, UserDigest};
 use bytes::Bytes;
 use replica_state::layout::StoredSession;
-use replication::replicated_index::{RECORD_BYTES_MAX, ReplicatedIndex};
+use replica_state::replicated_index::{RECORD_BYTES_MAX, ReplicatedIndex};
 use transport::CallKind;
 
 const BEGIN: u8 = 0;

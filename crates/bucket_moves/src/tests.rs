@@ -6,7 +6,7 @@ use crate::progress::{MovePhase, MoveProgress};
 use base::{BucketDigest, BucketId, Error, NodeId, Reason, SessionId, UserDigest};
 use bytes::Bytes;
 use replica_state::layout::StoredSession;
-use replication::replicated_index::ReplicatedIndex;
+use replica_state::replicated_index::ReplicatedIndex;
 use replication::seals::Seal;
 use std::fmt::Write;
 use std::path::Path;

@@ -9,7 +9,7 @@
 //!   outcome    session u64 BE | number u64 BE     -> index u64, outcome, [digest 16 bytes]
 //!   configuration (nothing)                       -> base index u64, configuration
 //!   swept      (nothing)                          -> position of the expiry sweep
-//!   index      bucket u32 BE | entry              -> index row; see `replication/index_row.rs`
+//!   index      bucket u32 BE | entry              -> index row; see `index_row.rs`
 //!   feed       bucket u32 BE | ...                   reserved for feeds of changes
 //!   meta       bucket u32 BE | ...                   reserved for numbers that a bucket keeps
 //!   witness    index u64 BE                       -> entry; on a witness only
@@ -58,6 +58,8 @@ pub enum Space {
 /// Spaces in which a bucket's number begins a key, in the order of their numbers: what is dropped
 /// with a bucket, and compared only while the bucket is in force.
 pub const BUCKET_SPACES: [Space; 4] = [Space::Row, Space::Index, Space::Feed, Space::Meta];
+/// Bucket of a group's own bookkeeping.
+pub const BOOKKEEPING_BUCKET: BucketId = BucketId(0);
 /// Sessions expire through the same index as rows, under this number.
 pub const SESSION_BUCKET: BucketId = BucketId(u32::MAX);
 /// Bytes in front of a row's key, and of any other key in one of the [`BUCKET_SPACES`].

@@ -1,5 +1,5 @@
-//! State of a group's replica in the trees: its rows, their transfer as a snapshot to another
-//! node, and their comparison with those of the other replicas.
+//! State of a group's replica in the trees: its rows and index rows, their transfer as a
+//! snapshot to another node, and their comparison with those of the other replicas.
 //!
 //! Knows keys and bytes of rows, the store, and messages to the same code at another node. It knows
 //! no group: no log, no master, no update. `replication` says when a snapshot is fetched and
@@ -8,10 +8,13 @@
 //! Promises: a snapshot is installed whole or not at all; a reported difference existed at one
 //! index of the log; the bytes of a row keep their meaning.
 //! Never: decides when any of it is due; imports `replication` or `dynamo`.
-//! Read next: `layout.rs`, then `snapshot/mod.rs` and `comparison/mod.rs`.
+//! Read next: `layout.rs`, then `snapshot/mod.rs`, `comparison/mod.rs` and `index_row.rs`.
 
 pub mod comparison;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+pub mod index_check;
+pub mod index_row;
 pub mod layout;
+pub mod replicated_index;
 pub mod snapshot;

@@ -2,14 +2,14 @@
 //! the crate `fuzz` builds this.
 
 use super::entry::{read_entry, read_stop_sign};
-use super::index_row::EntryRow;
 use super::outcome::{self, StoredOutcome};
-use super::replicated_index::ReplicatedIndex;
 use super::seals::Seal;
 use super::{apply, inbox, witness_log};
 use base::{GroupId, LogIndex, Reason};
 use bytes::Bytes;
+use replica_state::index_row::EntryRow;
 use replica_state::layout::{self, Mark};
+use replica_state::replicated_index::ReplicatedIndex;
 use store::{MemoryTrees, Trees};
 
 const GROUP: GroupId = GroupId(7);

@@ -1,16 +1,16 @@
 //! Indexes in force in a group's buckets: what a change of a row has to maintain.
 //!
 //! The master keeps them as of all accepted updates, decided or not, and loads them from the
-//! applied records (`replicated_index.rs`) when it becomes master. Applied ones are kept apart, for
-//! estimates without the group's lock, and for whoever tends the indexes.
+//! applied records (`replica_state/replicated_index.rs`) when it becomes master. Applied ones are
+//! kept apart, for estimates without the group's lock, and for whoever tends the indexes.
 
-use super::replicated_index::{INDEX, IndexPhase, ReplicatedIndex, read_record_key};
 use super::seals::BOOKKEEPING_BUCKET;
 use super::shared::Observer;
 use base::{BucketId, GroupId, Result};
 use bytes::Bytes;
 use indexes::{DefinitionSet, IndexDefinition, IndexNumber};
 use replica_state::layout;
+use replica_state::replicated_index::{INDEX, IndexPhase, ReplicatedIndex, read_record_key};
 use runtime::log_writer::store_error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -195,10 +195,10 @@ impl Observer for AppliedIndexes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replicated_index::record_key;
     use base::Version;
     use indexes::{IndexName, JsonPath, ValueFormat, ValueType};
     use replica_state::layout::StoredRow;
+    use replica_state::replicated_index::record_key;
 
     fn definition(number: u32) -> IndexDefinition {
         IndexDefinition {

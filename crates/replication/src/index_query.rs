@@ -7,10 +7,8 @@
 use super::budget::Budget;
 use super::counts::{BucketCount, count_key};
 use super::group::Group;
-use super::index_row::{EntryRow, entry_space};
 use super::overlay::{Overlay, StoreSource};
 use super::read::to_row;
-use super::replicated_index::{IndexPhase, ReplicatedIndex};
 use super::seals::BOOKKEEPING_BUCKET;
 use crate::bucket::Bucket;
 use base::error::corrupt;
@@ -19,7 +17,9 @@ use base::{BucketId, Error, Key, LogIndex, Reason, Result, Row, limits};
 use bytes::Bytes;
 use indexes::layout::EntryQuery;
 use indexes::{IndexField, IndexNumber, Term, TermRange};
+use replica_state::index_row::{EntryRow, entry_space};
 use replica_state::layout::{self, Space};
+use replica_state::replicated_index::{IndexPhase, ReplicatedIndex};
 use std::ops::Bound;
 
 /// Number of entries that a short page passes over at most, expired or not: it is read on the

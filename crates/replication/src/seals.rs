@@ -10,7 +10,7 @@
 //! s | bucket u32 BE -> format u8 (1) | group time u64 | version u64    the bucket is sealed
 //! i | bucket u32 BE -> format u8 (1) | see bucket_moves/intake.rs  the bucket is copied in
 //! c | bucket u32 BE -> see counts.rs                               the bucket is counted
-//! x | bucket u32 BE | number u32 BE -> see replicated_index.rs         the bucket has an index
+//! x | bucket u32 BE | number u32 BE -> replica_state/replicated_index.rs   the bucket has an index
 //! ```
 
 use super::shared::Observer;
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Chunk, Trees};
 
 /// Bucket of a group's own bookkeeping.
-pub const BOOKKEEPING_BUCKET: BucketId = BucketId(0);
+pub const BOOKKEEPING_BUCKET: BucketId = layout::BOOKKEEPING_BUCKET;
 pub(super) const SEALED: u8 = b's';
 const INTAKE: u8 = b'i';
 const VERSION: u8 = 1;

@@ -7,11 +7,11 @@ use super::test_cluster::wait;
 use super::{Place, reason, set};
 use base::{BucketName, Call, DirectoryCall, GroupId, Reason};
 use indexes::IndexNumber;
+use replica_state::index_check::check_indexes;
 use replica_state::layout::bucket_prefixes;
+use replica_state::replicated_index::IndexPhase;
 use replication::bucket::Bucket;
 use replication::group::Group;
-use replication::index_check::check_indexes;
-use replication::replicated_index::IndexPhase;
 use std::sync::Arc;
 use store::Chunk;
 

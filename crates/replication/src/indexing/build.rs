@@ -6,9 +6,7 @@
 //! by another master, writes the same.
 
 use super::write::{EntryOwner, is_unique};
-use crate::index_row::entry_space;
 use crate::overlay::Overlay;
-use crate::replicated_index::{DuplicateTerm, IndexPhase, ReplicatedIndex, record_key};
 use crate::seals::BOOKKEEPING_BUCKET;
 use base::error::corrupt;
 use base::range::{Direction, prefix_end};
@@ -16,7 +14,9 @@ use base::{BucketId, Key, Result};
 use bytes::Bytes;
 use indexes::limits::ENTRIES_PER_VALUE_MAX;
 use indexes::{DefinitionSet, IndexNumber, LivingValue, SkipCounts, stored_entries};
+use replica_state::index_row::entry_space;
 use replica_state::layout::{self, ROW_PREFIX_BYTES, Space, StoredRow};
+use replica_state::replicated_index::{DuplicateTerm, IndexPhase, ReplicatedIndex, record_key};
 use runtime::mutants::Mutant;
 use std::ops::Bound;
 

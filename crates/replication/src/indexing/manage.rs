@@ -4,11 +4,11 @@ use super::build::{self, IndexStep};
 use crate::bucket::Bucket;
 use crate::group::Group;
 use crate::overlay::Overlay;
-use crate::replicated_index::{IndexPhase, ReplicatedIndex, record_key, records_prefix};
 use crate::seals::BOOKKEEPING_BUCKET;
 use base::error::corrupt;
 use base::{BucketId, Consistency, Error, Key, Range, Reason, Result};
 use indexes::{IndexDefinition, IndexNumber};
+use replica_state::replicated_index::{IndexPhase, ReplicatedIndex, record_key, records_prefix};
 use runtime::submit::Ticket;
 
 impl Overlay<'_> {

@@ -8,7 +8,7 @@
 //!
 //! Promises: a row and its entries change in one entry of the log; an index that is ready has
 //! exactly the entries that `indexes::stored_entries` returns for the bucket's rows, expired or not
-//! (`../index_check.rs` is the judge); a unique index has one living key for each term.
+//! (`replica_state/index_check.rs` is the judge); a unique index has one living key for each term.
 //! Never: derives entries on a replica that is not master; waits.
 //! Read next: `write.rs`, then `build.rs`.
 

@@ -5,10 +5,10 @@
 //! on it. At the end it is what it is at the source: all rows came while it was in force.
 
 use crate::overlay::Overlay;
-use crate::replicated_index::{IndexPhase, ReplicatedIndex, records_prefix};
 use crate::seals::BOOKKEEPING_BUCKET;
 use base::error::corrupt;
 use base::{BucketId, Consistency, Error, Key, Range, Reason, Result};
+use replica_state::replicated_index::{IndexPhase, ReplicatedIndex, records_prefix};
 
 impl Overlay<'_> {
     /// Begins the indexes of a bucket whose rows another group is about to send. `sent`: the

@@ -7,12 +7,10 @@ use crate::bucket::Bucket;
 use crate::counts::BucketCounts;
 use crate::evaluate::{evaluate, expire_due};
 use crate::group_indexes::{AppliedIndexes, GroupIndexes};
-use crate::index_check::check_indexes;
 use crate::index_query::{IndexAnswer, IndexMatch, MatchContent, TermPage, TermQuery};
 use crate::overlay::Overlay;
 use crate::proposal_queue::ProposalQueue;
 use crate::proposal_queue::tests::replica;
-use crate::replicated_index::{IndexPhase, ReplicatedIndex};
 use crate::wait::Applied;
 use base::range::Direction;
 use base::{BucketId, GroupId, Key, LogIndex, Properties, Range, Result, Update, Value, Version};
@@ -22,7 +20,9 @@ use indexes::{
     ValueFormat, ValueType, stored_entries,
 };
 use logic::consensus::Replica;
+use replica_state::index_check::check_indexes;
 use replica_state::layout::{Mark, StoredRow};
+use replica_state::replicated_index::{IndexPhase, ReplicatedIndex};
 use runtime::world;
 use std::ops::Bound;
 use store::{MemoryTrees, RowChange, Snapshot, Trees};

@@ -1,6 +1,5 @@
 //! Entries that a change of a row adds and removes.
 
-use crate::index_row;
 use crate::overlay::Overlay;
 use crate::row_change::{NewRow, RowBefore, RowOrigin};
 use base::error::corrupt;
@@ -9,6 +8,7 @@ use indexes::limits::ENTRIES_PER_VALUE_MAX;
 use indexes::{
     DefinitionSet, EntryDifference, IndexEntry, IndexField, LivingValue, entries, stored_entries,
 };
+use replica_state::index_row;
 use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
 

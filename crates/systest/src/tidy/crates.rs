@@ -17,7 +17,7 @@ pub struct CrateRule {
 }
 
 /// Crates that the state of replicas on the consistent path may import.
-const PATH: &[&str] = &["base", "logic", "store", "runtime", "transport"];
+const PATH: &[&str] = &["base", "indexes", "logic", "store", "runtime", "transport"];
 /// Crates that the available path may import.
 const DYNAMO_IMPORTS: &[&str] =
     &["base", "indexes", "logic", "store", "runtime", "transport", "vnode_rows"];

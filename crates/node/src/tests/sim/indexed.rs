@@ -15,11 +15,11 @@ use indexes::{
     DefinitionSet, IndexDefinition, IndexName, IndexNumber, JsonPath, LivingValue, Term, TermRange,
     ValueFormat, ValueType, stored_entries,
 };
+use replica_state::index_check::check_indexes;
 use replica_state::layout::{ROW_PREFIX_BYTES, StoredRow, row_key};
+use replica_state::replicated_index::{IndexPhase, ReplicatedIndex};
 use replication::group::Group;
-use replication::index_check::check_indexes;
 use replication::index_query::{IndexAnswer, MatchContent, TermQuery};
-use replication::replicated_index::{IndexPhase, ReplicatedIndex};
 use runtime::mutants::Mutant;
 use sim::{Chance, Counts, Suite};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Building and removing of indexes in steps.
 
 use super::*;
-use crate::replicated_index::DUPLICATES_MAX;
 use base::Reason;
 use base::request::Expiry;
+use replica_state::replicated_index::DUPLICATES_MAX;
 
 fn fill(group: &mut IndexedGroup, count: u32, value: impl Fn(u32) -> String) {
     for number in 0..count {

@@ -7,13 +7,13 @@
 //! The tree key of a unique index ends with the term, and the row with the key of the record. An
 //! entry expires with its record: a reader of entries alone must not return what is gone.
 
+use crate::layout::{self, ROW_PREFIX_BYTES, Space};
 use base::codec::{Malformed, Reader};
 use base::limits::KEY_BYTES_MAX;
 use base::{BucketId, GroupId, Key};
 use bytes::Bytes;
 use indexes::IndexEntry;
 use indexes::layout::{EntrySpace, decode_consistent, decode_unique};
-use replica_state::layout::{self, ROW_PREFIX_BYTES, Space};
 
 const HAS_EXPIRY: u8 = 1;
 
@@ -29,12 +29,12 @@ pub struct EntryRow {
 }
 
 /// Returns the space of an index's entries.
-pub(super) fn entry_space(is_unique: bool) -> EntrySpace<'static> {
+pub fn entry_space(is_unique: bool) -> EntrySpace<'static> {
     if is_unique { EntrySpace::Unique } else { EntrySpace::Consistent }
 }
 
 /// Writes the tree key of a record's entry into `tree_key`.
-pub(super) fn index_key(
+pub fn index_key(
     (group, bucket): (GroupId, BucketId),
     is_unique: bool,
     entry: &IndexEntry,
@@ -46,7 +46,7 @@ pub(super) fn index_key(
 }
 
 /// Returns the bytes of an entry's row.
-pub(super) fn encode(is_unique: bool, key: &[u8], expires: Option<u64>) -> Vec<u8> {
+pub fn encode(is_unique: bool, key: &[u8], expires: Option<u64>) -> Vec<u8> {
     let mut bytes = vec![if expires.is_some() { HAS_EXPIRY } else { 0 }];
     if let Some(expires) = expires {
         bytes.extend_from_slice(&expires.to_le_bytes());
@@ -58,7 +58,7 @@ pub(super) fn encode(is_unique: bool, key: &[u8], expires: Option<u64>) -> Vec<u
 }
 
 /// Decodes the row of a unique index's entry: the record's expiry, and its key.
-pub(super) fn decode_holder(row: &Bytes) -> Result<(Option<u64>, Key), Malformed> {
+pub fn decode_holder(row: &Bytes) -> Result<(Option<u64>, Key), Malformed> {
     let mut reader = Reader::new(row);
     let expires = match reader.u8("index row flags")? {
         0 => None,
@@ -74,11 +74,7 @@ pub(super) fn decode_holder(row: &Bytes) -> Result<(Option<u64>, Key), Malformed
 
 impl EntryRow {
     /// Decodes an entry from its tree key and its row.
-    pub(super) fn decode(
-        is_unique: bool,
-        tree_key: &[u8],
-        row: &Bytes,
-    ) -> Result<EntryRow, Malformed> {
+    pub fn decode(is_unique: bool, tree_key: &[u8], row: &Bytes) -> Result<EntryRow, Malformed> {
         let name = tree_key.get(ROW_PREFIX_BYTES..).ok_or(Malformed("index key"))?;
         let (expires, holder) = decode_holder(row)?;
         if is_unique {

@@ -1,15 +1,14 @@
 //! Check of indexes: a pure function that says where the entries of a bucket differ from what its
 //! rows say, in either direction. It is the judge of tests, and of whoever looks for damage.
 
-use super::index_row::{self, EntryRow};
-use super::replicated_index::{IndexPhase, ReplicatedIndex, records_prefix};
-use super::seals::BOOKKEEPING_BUCKET;
+use crate::index_row::{self, EntryRow};
+use crate::layout::{self, ROW_PREFIX_BYTES, Space, StoredRow};
+use crate::replicated_index::{IndexPhase, ReplicatedIndex, records_prefix};
 use base::error::corrupt;
 use base::range::prefix_end;
 use base::{BucketId, GroupId, Key, Result};
 use bytes::Bytes;
 use indexes::{DefinitionSet, IndexEntry, IndexField, IndexNumber, LivingValue, stored_entries};
-use replica_state::layout::{self, ROW_PREFIX_BYTES, Space, StoredRow};
 use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -86,7 +85,7 @@ fn load_indexes(
     bucket: BucketId,
 ) -> Result<BTreeMap<IndexNumber, CheckedIndex>> {
     let (mut prefix, mut indexes) = (Vec::new(), BTreeMap::new());
-    layout::row_key(group, BOOKKEEPING_BUCKET, &records_prefix(bucket), &mut prefix);
+    layout::row_key(group, layout::BOOKKEEPING_BUCKET, &records_prefix(bucket), &mut prefix);
     let all = Chunk::read(snapshot, &prefix, None, usize::MAX).map_err(store_error)?;
     for (_, row) in &all.rows {
         let (record, mut definitions) = (ReplicatedIndex::read_row(row)?, DefinitionSet::default());

@@ -13,17 +13,17 @@
 //! ```
 //! Numbers are little-endian, except in the key; a string is its length (4) and its bytes.
 
+use crate::layout::StoredRow;
 use base::codec::{Malformed, Reader, Writer};
 use base::error::corrupt;
 use base::limits::KEY_BYTES_MAX;
 use base::{BucketId, Key, Result};
 use bytes::Bytes;
 use indexes::{IndexDefinition, IndexNumber, SkipCounts, Term};
-use replica_state::layout::StoredRow;
 use store::trees::TREE_KEY_BYTES_MAX;
 
 /// First byte of the keys of such records.
-pub(super) const INDEX: u8 = b'x';
+pub const INDEX: u8 = b'x';
 const FORMAT: u8 = 1;
 /// Maximum number of duplicates that are listed of a unique index that can't be built.
 pub const DUPLICATES_MAX: usize = 100;
@@ -92,18 +92,18 @@ pub struct ReplicatedIndex {
 }
 
 /// Returns the beginning of the keys of a bucket's records in the bookkeeping bucket.
-pub(super) fn records_prefix(bucket: BucketId) -> [u8; 5] {
+pub fn records_prefix(bucket: BucketId) -> [u8; 5] {
     let [a, b, c, d] = bucket.0.to_be_bytes();
     [INDEX, a, b, c, d]
 }
 
 /// Returns the key of a record in the bookkeeping bucket.
-pub(super) fn record_key(bucket: BucketId, number: IndexNumber) -> Bytes {
+pub fn record_key(bucket: BucketId, number: IndexNumber) -> Bytes {
     [&records_prefix(bucket)[..], &number.0.to_be_bytes()].concat().into()
 }
 
 /// Decodes the key of a record. `None`: it is the key of another row.
-pub(super) fn read_record_key(key: &[u8]) -> Option<(BucketId, IndexNumber)> {
+pub fn read_record_key(key: &[u8]) -> Option<(BucketId, IndexNumber)> {
     let (bucket, number) = key.strip_prefix(&[INDEX])?.split_first_chunk()?;
     let number = u32::from_be_bytes(number.try_into().ok()?);
     Some((BucketId(u32::from_be_bytes(*bucket)), IndexNumber(number)))
@@ -111,7 +111,7 @@ pub(super) fn read_record_key(key: &[u8]) -> Option<(BucketId, IndexNumber)> {
 
 impl ReplicatedIndex {
     /// Creates the record of an index for which no row was read.
-    pub(super) fn new(definition: IndexDefinition, phase: IndexPhase) -> ReplicatedIndex {
+    pub fn new(definition: IndexDefinition, phase: IndexPhase) -> ReplicatedIndex {
         ReplicatedIndex {
             definition,
             phase,
@@ -125,7 +125,7 @@ impl ReplicatedIndex {
     }
 
     /// Adds a duplicate to the list, if there is room. Returns false if the list is full.
-    pub(super) fn add_duplicate(&mut self, duplicate: DuplicateTerm) -> bool {
+    pub fn add_duplicate(&mut self, duplicate: DuplicateTerm) -> bool {
         let bytes_of =
             |one: &DuplicateTerm| one.term.as_bytes().len() + one.key.len() + one.holder.len();
         let bytes: usize = self.duplicates.iter().map(bytes_of).sum();
@@ -138,13 +138,13 @@ impl ReplicatedIndex {
     }
 
     /// Returns true if no row was found for which it can't be built.
-    pub(super) fn is_buildable(&self) -> bool {
+    pub fn is_buildable(&self) -> bool {
         self.duplicates.is_empty() && self.oversized.is_none()
     }
 
     /// Returns true if its entries are what the rows say: of the rows up to `cursor` while it is
     /// being built.
-    pub(super) fn is_exact(&self) -> bool {
+    pub fn is_exact(&self) -> bool {
         self.phase.is_in_force() && self.is_buildable()
     }
 
@@ -211,7 +211,7 @@ impl ReplicatedIndex {
     }
 
     /// Decodes the row of a record.
-    pub(super) fn read_row(row: &Bytes) -> Result<ReplicatedIndex> {
+    pub fn read_row(row: &Bytes) -> Result<ReplicatedIndex> {
         let row = StoredRow::read(row).map_err(corrupt)?;
         ReplicatedIndex::decode(&row.value).map_err(corrupt)
     }
