@@ -35,6 +35,37 @@ pub enum IndexMismatch {
     Foreign(Bytes),
 }
 
+/// Place at which a check continues: first through all rows, then through all entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckCursor {
+    /// After the row of this tree key. `None`: at the first.
+    Rows(Option<Bytes>),
+    /// After the entry of this tree key. `None`: at the first.
+    Entries(Option<Bytes>),
+}
+
+/// Bounds at which a page of a check ends. The last row or entry may exceed them.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckBounds {
+    /// Number of rows or entries that are read.
+    pub keys: usize,
+    /// Bytes of these.
+    pub bytes: usize,
+    /// Number of differences.
+    pub mismatches: usize,
+}
+
+/// Result of a page of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckPage {
+    /// Differences of the page's rows or entries.
+    pub mismatches: Vec<IndexMismatch>,
+    /// Bytes that were read.
+    pub bytes: usize,
+    /// Place of the next page. `None`: the check is over.
+    pub next: Option<CheckCursor>,
+}
+
 /// Index with its definition alone in a set.
 struct CheckedIndex {
     record: ReplicatedIndex,
@@ -56,7 +87,10 @@ struct IndexCheck<'a> {
     bucket: BucketId,
     indexes: BTreeMap<IndexNumber, CheckedIndex>,
     mismatches: Vec<IndexMismatch>,
-    mismatches_max: usize,
+    bounds: CheckBounds,
+    /// Number and bytes of the rows or entries that were read.
+    keys: usize,
+    bytes: usize,
 }
 
 /// Returns the differences between a bucket's rows and its indexes, at most so many: none, if every
@@ -71,12 +105,35 @@ pub fn check_indexes(
     bucket: BucketId,
     mismatches_max: usize,
 ) -> Result<Vec<IndexMismatch>> {
-    let (indexes, mismatches) = (load_indexes(snapshot, group, bucket)?, Vec::new());
-    let mut check = IndexCheck { snapshot, group, bucket, indexes, mismatches, mismatches_max };
-    check.rows()?;
-    check.entries()?;
+    let bounds = CheckBounds { keys: usize::MAX, bytes: usize::MAX, mismatches: mismatches_max };
+    let mut check = IndexCheck::new(snapshot, (group, bucket), bounds)?;
+    check.rows(None)?;
+    check.entries(None)?;
     check.mismatches.truncate(mismatches_max);
     Ok(check.mismatches)
+}
+
+/// Checks a page of a bucket's rows or entries as [`check_indexes`] does, as of a snapshot of its
+/// own. So a difference that it reports may be mended or made since: whoever mends looks again.
+///
+/// Errors: see [`check_indexes`].
+pub fn check_page(
+    snapshot: &dyn Snapshot,
+    place: (GroupId, BucketId),
+    cursor: &CheckCursor,
+    bounds: CheckBounds,
+) -> Result<CheckPage> {
+    let mut check = IndexCheck::new(snapshot, place, bounds)?;
+    let next = match cursor {
+        CheckCursor::Rows(after) => {
+            let last = check.rows(after.as_ref())?;
+            Some(last.map_or(CheckCursor::Entries(None), |last| CheckCursor::Rows(Some(last))))
+        }
+        CheckCursor::Entries(after) => {
+            check.entries(after.as_ref())?.map(|last| CheckCursor::Entries(Some(last)))
+        }
+    };
+    Ok(CheckPage { mismatches: check.mismatches, bytes: check.bytes, next })
 }
 
 fn load_indexes(
@@ -96,19 +153,39 @@ fn load_indexes(
 }
 
 impl<'a> IndexCheck<'a> {
+    fn new(
+        snapshot: &'a dyn Snapshot,
+        (group, bucket): (GroupId, BucketId),
+        bounds: CheckBounds,
+    ) -> Result<IndexCheck<'a>> {
+        let (indexes, mismatches) = (load_indexes(snapshot, group, bucket)?, Vec::new());
+        Ok(IndexCheck { snapshot, group, bucket, indexes, mismatches, bounds, keys: 0, bytes: 0 })
+    }
+
     fn range(
         &self,
         space: Space,
+        after: Option<&Bytes>,
     ) -> impl Iterator<Item = std::result::Result<TreeRow, StoreError>> + use<'a> {
         let mut low = Vec::new();
         layout::bucket_key(self.group, space, self.bucket, &[], &mut low);
         let high = Bytes::from(prefix_end(&low).expect("a space is not all 0xFF"));
-        self.snapshot.range(Bound::Included(low.into()), Bound::Excluded(high), false)
+        let low = after.map_or(Bound::Included(low.into()), |key| Bound::Excluded(key.clone()));
+        self.snapshot.range(low, Bound::Excluded(high), false)
     }
 
-    /// Looks up the entries that the rows say.
-    fn rows(&mut self) -> Result<()> {
-        for found in self.range(Space::Row) {
+    /// Counts a row or an entry that was read. Returns true if the page ends with it.
+    fn count(&mut self, bytes: usize) -> bool {
+        self.keys += 1;
+        self.bytes += bytes;
+        let CheckBounds { keys, bytes, mismatches } = self.bounds;
+        self.keys >= keys || self.bytes >= bytes || self.mismatches.len() >= mismatches
+    }
+
+    /// Looks up the entries that the rows behind a tree key say. Returns the last tree key if rows
+    /// may follow.
+    fn rows(&mut self, after: Option<&Bytes>) -> Result<Option<Bytes>> {
+        for found in self.range(Space::Row, after) {
             let (tree_key, bytes) = found.map_err(store_error)?;
             let key = tree_key.slice(ROW_PREFIX_BYTES..);
             let row = StoredRow::read(&bytes).map_err(corrupt)?;
@@ -119,11 +196,11 @@ impl<'a> IndexCheck<'a> {
                     }
                 }
             }
-            if self.mismatches.len() >= self.mismatches_max {
-                break;
+            if self.count(tree_key.len() + bytes.len()) {
+                return Ok(Some(tree_key));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn has_entry(
@@ -139,31 +216,37 @@ impl<'a> IndexCheck<'a> {
         Ok(found.is_some_and(|row| row[..] == index_row::encode(is_unique, key, expires)))
     }
 
-    /// Looks up the rows of the entries.
-    fn entries(&mut self) -> Result<()> {
-        for found in self.range(Space::Index) {
+    /// Looks up the rows of the entries behind a tree key. Returns the last tree key if entries may
+    /// follow.
+    fn entries(&mut self, after: Option<&Bytes>) -> Result<Option<Bytes>> {
+        for found in self.range(Space::Index, after) {
             let (tree_key, bytes) = found.map_err(store_error)?;
-            let field = IndexField::take(&tree_key[ROW_PREFIX_BYTES..]).map_err(corrupt)?.0;
-            let index = match &field {
-                IndexField::Declared(number) => self.indexes.get(number),
-                IndexField::Tag(_) => None,
-            };
-            let Some(index) = index else {
-                self.mismatches.push(IndexMismatch::Foreign(tree_key));
-                continue;
-            };
-            if !index.record.is_exact() {
-                continue;
+            self.entry(&tree_key, &bytes)?;
+            if self.count(tree_key.len() + bytes.len()) {
+                return Ok(Some(tree_key));
             }
-            let is_unique = index.record.definition.is_unique;
-            let row = EntryRow::decode(is_unique, &tree_key, &bytes).map_err(corrupt)?;
-            if !self.is_said(index, &row)? {
-                let EntryRow { entry, key, .. } = row;
-                self.mismatches.push(IndexMismatch::Surplus { entry, key });
-            }
-            if self.mismatches.len() >= self.mismatches_max {
-                break;
-            }
+        }
+        Ok(None)
+    }
+
+    fn entry(&mut self, tree_key: &Bytes, bytes: &Bytes) -> Result<()> {
+        let field = IndexField::take(&tree_key[ROW_PREFIX_BYTES..]).map_err(corrupt)?.0;
+        let index = match &field {
+            IndexField::Declared(number) => self.indexes.get(number),
+            IndexField::Tag(_) => None,
+        };
+        let Some(index) = index else {
+            self.mismatches.push(IndexMismatch::Foreign(tree_key.clone()));
+            return Ok(());
+        };
+        if !index.record.is_exact() {
+            return Ok(());
+        }
+        let is_unique = index.record.definition.is_unique;
+        let row = EntryRow::decode(is_unique, tree_key, bytes).map_err(corrupt)?;
+        if !self.is_said(index, &row)? {
+            let EntryRow { entry, key, .. } = row;
+            self.mismatches.push(IndexMismatch::Surplus { entry, key });
         }
         Ok(())
     }
