@@ -128,8 +128,7 @@ impl<'a> RowReader<'a> {
                 Body::Count(count)
             }
             Read::Index(_) => {
-                let text = "this program keeps no indexes of consistent buckets: read a range of \
-                            keys instead";
+                let text = "an index is queried by its number: its name is resolved before";
                 return Err(Error::new(Reason::NotSupported, text));
             }
         };

@@ -14,6 +14,7 @@
 
 mod build;
 mod manage;
+mod mend;
 mod moving;
 mod write;
 

@@ -29,6 +29,7 @@ use store::{MemoryTrees, RowChange, Snapshot, Trees};
 
 mod builds;
 mod law;
+mod mends;
 mod moves;
 mod queries;
 mod uniqueness;

@@ -143,7 +143,7 @@ impl Overlay<'_> {
     /// Removes the row of an entry. In a unique index another key may have the term by now: while
     /// the index is built, or while rows are copied. `must_exist`: an entry that is not there is
     /// passed over.
-    fn remove_entry(
+    pub(super) fn remove_entry(
         &mut self,
         definitions: &DefinitionSet,
         (bucket, key): (BucketId, &[u8]),
