@@ -254,6 +254,8 @@ impl Handles {
             locator,
             directory: self.directory.clone(),
             directory_caught_up: AtomicBool::new(false),
+            #[cfg(test)]
+            is_index_keeper_paused: AtomicBool::default(),
             available: self.available.clone(),
             readiness: Arc::new(readiness),
             answers: Answers::new(self.settings.memory_bytes_max),

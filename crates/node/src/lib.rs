@@ -24,6 +24,7 @@ mod flow;
 mod forward;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod index_keeper;
 mod levels;
 mod listener_reports;
 mod location;

@@ -62,6 +62,9 @@ pub(crate) struct Router {
     pub directory: Arc<Directory>,
     /// True once an unknown bucket is known not to exist; see `forward/directory.rs`.
     pub directory_caught_up: AtomicBool,
+    /// True while tests play the part of the keeper of indexes.
+    #[cfg(test)]
+    pub is_index_keeper_paused: AtomicBool,
     /// The available path.
     pub available: Arc<Available>,
     pub readiness: Arc<Readiness>,

@@ -3,6 +3,7 @@
 use crate::assembly::{RecoveredParts, assemble};
 use crate::cluster::OwnIncarnations;
 use crate::count_keeper::{self, CountKeeper};
+use crate::index_keeper::{self, IndexKeeper};
 use crate::ring_replacement::{self, RingReplacement};
 use crate::shutdown::DropGuard;
 use crate::{Node, NodeSettings, access_bootstrap, alarm_watch, cluster, dispatch, master_alarm};
@@ -126,6 +127,7 @@ pub(crate) fn start_node_loops(node: &Node, is_stored: bool) {
     loops.spawn("alarms", BY_TIME, watch);
     loops.spawn("moves", FOR_OTHERS, bucket_moves::reconcile(node.moves.clone()));
     loops.spawn("counts", FOR_OTHERS, count_keeper::run(CountKeeper::new(router.clone())));
+    loops.spawn("indexes", FOR_OTHERS, index_keeper::run(IndexKeeper::new(router.clone())));
 }
 
 /// Starts all background tasks of available buckets.

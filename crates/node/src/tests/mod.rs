@@ -58,6 +58,8 @@ mod unheard;
 mod whole;
 mod witness;
 
+pub(crate) use sim::index_definition;
+
 use crate::{Node, NodeSettings};
 use base::request::Expiry;
 use base::{

@@ -1,13 +1,14 @@
 //! Declared indexes of a bucket that moves: the directory's part.
 
 use super::{MovePoint, at_gate, begin, close_gate, filled, open_gate, rests};
-use crate::tests::indexed::{create, place, report, spec, state};
+use crate::tests::indexed::{create, pause_keeper, place, report, spec, state};
 use base::index::{BuildProgress, IndexState, ReportPlace, ReportedState};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn index_is_ready_behind_a_move_only_if_it_is_complete_in_the_new_group() {
     let (cluster, bucket) = filled(1).await;
     let node = cluster.node(0);
+    pause_keeper(node);
     let begun = create(node, &bucket, spec("begun")).await.expect("made");
     let complete = create(node, &bucket, spec("complete")).await.expect("made");
     let source = place(node, &bucket);

@@ -39,7 +39,7 @@ const SECONDS: u64 = 15;
 const MUTANT_SEEDS: u64 = 500;
 
 /// Returns the definition of an index. Every third is unique, and every third of a list.
-pub(in crate::tests) fn definition(number: u32) -> IndexDefinition {
+pub(crate) fn definition(number: u32) -> IndexDefinition {
     let path = ["$.n", "$.u", "$.l[*]"][number as usize % 3];
     IndexDefinition {
         number: IndexNumber(number),

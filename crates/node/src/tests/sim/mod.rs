@@ -37,4 +37,4 @@ mod steps;
 mod transport;
 mod world;
 
-pub(super) use indexed::definition as index_definition;
+pub(crate) use indexed::definition as index_definition;

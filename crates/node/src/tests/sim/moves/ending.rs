@@ -71,6 +71,7 @@ impl World {
         let lacks_writes = self.journal.count_of("wrote") < wrote;
         self.lacks_count()
             .or_else(|| self.lacks_index())
+            .or_else(|| self.lacks_declared())
             .or(lacks_writes.then(|| "nothing is written".into()))
     }
 

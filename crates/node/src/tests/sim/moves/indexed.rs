@@ -27,7 +27,7 @@ const INDEXES: u64 = 3;
 const MUTANT_SEEDS: u64 = 500;
 
 /// Writes and removes rows that no other client reads, until the history is over.
-async fn live(world: Rc<World>) {
+pub(super) async fn live(world: Rc<World>) {
     while !world.is_over.get() {
         let scheduler = &world.scheduler;
         scheduler.sleep_us(scheduler.draw(|chance| chance.between(500, 40_000))).await;

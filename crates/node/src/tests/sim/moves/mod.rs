@@ -13,6 +13,7 @@
 
 mod clients;
 mod counted;
+mod declared;
 mod ending;
 mod faults;
 mod idle;

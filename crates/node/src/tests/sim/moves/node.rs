@@ -3,6 +3,7 @@
 use super::super::process::{Process, QUICK, Storage, WriteTime};
 use super::super::transport::Port;
 use crate::count_keeper::{self, CountKeeper};
+use crate::index_keeper::{self, IndexKeeper};
 use crate::{Node, NodeSettings};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
@@ -59,6 +60,13 @@ impl MoveNode {
         loops.spawn("counts", WATCH, count_keeper::run(CountKeeper::new(node.router.clone())));
         let process = Process::begin((node, log), self.port.which, &self.write_time, None);
         self.process = Some(process);
+    }
+
+    /// Begins to tend the declared indexes of the groups that the node leads.
+    pub(super) fn tend_indexes(&self) {
+        let Some(node) = self.running() else { return };
+        let keeper = IndexKeeper::new(node.router.clone());
+        node.lifecycle.tasks.loops.spawn("indexes", WATCH, index_keeper::run(keeper));
     }
 
     /// Crashes the node: part of the write in progress is on disk, and unsynced records may be.

@@ -48,6 +48,8 @@ pub(super) struct World {
     pub is_counted: Cell<bool>,
     /// True if the buckets have indexes.
     pub is_indexed: Cell<bool>,
+    /// True if the directory declares the indexes of buckets, and nodes tend them.
+    pub is_declared: Cell<bool>,
     /// True once clients start no more calls.
     pub is_over: Cell<bool>,
     /// Ids that the buckets have had.
@@ -215,6 +217,7 @@ impl World {
             has_faults: Cell::new(true),
             is_counted: Cell::new(false),
             is_indexed: Cell::new(false),
+            is_declared: Cell::new(false),
             is_over: Cell::new(false),
             bucket_ids: RefCell::default(),
             processes: Cell::new(0),
@@ -252,6 +255,9 @@ impl World {
         self.tell(|| format!("{which} starts"));
         self.scheduler.run_as_node(which, || {
             self.nodes.borrow_mut()[which].start(&self.known, process);
+            if self.is_declared.get() {
+                self.nodes.borrow()[which].tend_indexes();
+            }
         });
     }
 
