@@ -25,6 +25,7 @@ mod forward;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod index_keeper;
+mod index_query;
 mod levels;
 mod listener_reports;
 mod location;

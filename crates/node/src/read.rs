@@ -6,6 +6,7 @@
 
 use crate::answers::read_answer_bytes_max;
 use crate::flow::Flow;
+use crate::index_query::{NamedBucket, read_rows, read_rows_at_once};
 use crate::route::Router;
 use crate::updating::pending;
 use base::error::shutting_down;
@@ -16,7 +17,7 @@ use base::{
 use replica_host::{Local, follows};
 use replication::bucket::Bucket;
 use replication::group::Group;
-use replication::read::{self, confirm_master};
+use replication::read::confirm_master;
 use replication::seals::bucket_moved_error;
 use runtime::metrics::Metrics;
 use runtime::submit::{SubmitResult, Ticket};
@@ -48,8 +49,9 @@ impl Router {
         check::read(read, &bucket.properties)?;
         Metrics::count(&self.metrics.reads);
         let applied = group.applied.index();
+        let named = NamedBucket { name, bucket: &bucket };
         match level {
-            ReadLevel::Consistent => self.read_consistent(flow, name, &bucket, &group, read),
+            ReadLevel::Consistent => self.read_consistent(flow, named, &group, read),
             ReadLevel::AtLeast(index) if group.applied.visible_index() < index => {
                 Err(stale_replica(applied, index))
             }
@@ -61,7 +63,7 @@ impl Router {
                     _ => None,
                 };
                 if awaited_index.is_none()
-                    && let Some(reply) = read::read_at_once(&group, &bucket, read)
+                    && let Some(reply) = self.read_at_once(&group, named, read)
                 {
                     check_placement(&group, &bucket, level)?;
                     return Ok(SubmitResult::Ready(reply));
@@ -77,7 +79,8 @@ impl Router {
                             return Err(stale_replica(applied, index));
                         }
                     }
-                    let reply = router.read_blocking(group.clone(), bucket.clone(), &read).await;
+                    let local = Local { bucket: bucket.clone(), group: group.clone() };
+                    let reply = router.read_blocking(local, &name, &read).await;
                     let reply = check_placement(&group, &bucket, level).and(reply);
                     let call = Call::Read(read, level);
                     let request = Request { bucket: name, call, retry: None };
@@ -90,16 +93,21 @@ impl Router {
     fn read_consistent(
         self: &Arc<Router>,
         flow: &mut Flow,
-        name: &BucketName,
-        bucket: &Bucket,
+        named: NamedBucket<'_>,
         group: &Group,
         read: &Read,
     ) -> Result<SubmitResult> {
+        let NamedBucket { name, bucket } = named;
         let previous = flow.pending_in(group.id, group.applied.index());
         if previous.is_some() {
             // This connection's own updates are undecided: the read sees them and waits with them.
             // A long read waits for them first.
-            return Ok(match group.submit_read(bucket, &Update::Read(read.clone()))? {
+            let submitted = match read {
+                // The group knows no name of an index.
+                Read::Index(_) => None,
+                read => group.submit_read(bucket, &Update::Read(read.clone()))?,
+            };
+            return Ok(match submitted {
                 Some(submission) => pending(flow, submission),
                 None => self.read_later(flow, previous, name, read),
             });
@@ -108,7 +116,7 @@ impl Router {
         // Checked before and after: a lease that ended during the read proves nothing about the
         // rows.
         if group.leadership.can_read()
-            && let Some(reply) = read::read_at_once(group, bucket, read)
+            && let Some(reply) = self.read_at_once(group, named, read)
             && group.leadership.can_read()
         {
             group.check_seal(bucket)?;
@@ -140,8 +148,9 @@ impl Router {
 
     async fn read_confirmed(&self, name: &BucketName, read: &Read) -> Result<Reply> {
         let (bucket, group) = self.locator.bucket(name)?;
+        let local = || Local { bucket: bucket.clone(), group: group.clone() };
         if group.leadership.can_read() {
-            let reply = self.read_local(&group, &bucket, read).await;
+            let reply = self.read_local(local(), name, read).await;
             if group.leadership.can_read() {
                 return group.check_seal(&bucket).and(reply);
             }
@@ -149,33 +158,37 @@ impl Router {
         // No check after the read: the quorum confirmed this master after the read arrived, and
         // rows only get newer.
         confirm_master(&group).await?;
-        let reply = self.read_local(&group, &bucket, read).await;
+        let reply = self.read_local(local(), name, read).await;
         group.check_seal(&bucket).and(reply)
     }
 
-    async fn read_local(
-        &self,
-        group: &Arc<Group>,
-        bucket: &Arc<Bucket>,
-        read: &Read,
-    ) -> Result<Reply> {
-        match read::read_at_once(group, bucket, read) {
+    async fn read_local(&self, local: Local, name: &BucketName, read: &Read) -> Result<Reply> {
+        let named = NamedBucket { name, bucket: &local.bucket };
+        match self.read_at_once(&local.group, named, read) {
             Some(reply) => reply,
-            None => self.read_blocking(group.clone(), bucket.clone(), read).await,
+            None => self.read_blocking(local, name, read).await,
         }
     }
 
-    /// Reads on a blocking thread, once memory for the answer is free.
-    async fn read_blocking(
+    /// Reads at once. `None`: the read belongs on a thread that may block.
+    fn read_at_once(
         &self,
-        group: Arc<Group>,
-        bucket: Arc<Bucket>,
+        group: &Group,
+        of: NamedBucket<'_>,
         read: &Read,
-    ) -> Result<Reply> {
+    ) -> Option<Result<Reply>> {
+        read_rows_at_once(&self.locator.catalog, group, of, read)
+    }
+
+    /// Reads on a blocking thread, once memory for the answer is free.
+    async fn read_blocking(&self, local: Local, name: &BucketName, read: &Read) -> Result<Reply> {
         // Released when the caller has the answer.
         let _permit = self.answers.reserve(read_answer_bytes_max(read)).await?;
-        let read = read.clone();
-        let read = move || read::read(&group, &bucket, &read);
+        let (catalog, name, read) = (self.locator.catalog.clone(), name.clone(), read.clone());
+        let read = move || {
+            let of = NamedBucket { name: &name, bucket: &local.bucket };
+            read_rows(&catalog, &local.group, of, &read)
+        };
         let read = self.lifecycle.tasks.requests.run_blocking(read).await;
         read.unwrap_or_else(|| Err(shutting_down()))
     }

@@ -16,6 +16,8 @@ mod reports;
 mod scrub;
 mod tasks;
 
+pub(crate) use reports::{failure_cause, progress_of};
+
 use crate::route::Router;
 use base::error::shutting_down;
 use base::index::{IndexCall, IndexReport, ReportPlace, ReportedState};

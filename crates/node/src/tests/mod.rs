@@ -20,6 +20,7 @@ mod full_log;
 mod groups;
 mod growth;
 mod incarnations;
+mod index_queries;
 mod index_upkeep;
 mod indexed;
 mod interleavings;
