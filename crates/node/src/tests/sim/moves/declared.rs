@@ -63,7 +63,7 @@ async fn judge(world: Rc<World>) {
     loop {
         world.scheduler.sleep_us(LOOK_US).await;
         for nth in 0..world.count {
-            for (group, id) in world.kept_buckets(nth) {
+            for (group, id) in world.remembered_buckets(nth) {
                 let trees = world.nodes.borrow()[nth].storage.trees.clone();
                 for (_, phase) in judge_index(group, id, &*trees) {
                     world.journal.add("ready index", (phase == IndexPhase::Ready).into());

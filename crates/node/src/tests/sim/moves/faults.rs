@@ -142,6 +142,7 @@ pub(super) async fn run_maintenance(world: Rc<World>) {
         world.scheduler.run_as_node(master, || {
             for (bucket, _) in node.router.directory.dropped_buckets().expect("memory") {
                 if now >= *seen.entry(bucket).or_insert(now) + FORGET_US {
+                    world.forgotten_ids.borrow_mut().insert(bucket);
                     let _ = node.router.directory.remove_dropped_row(bucket); // May be no master.
                 }
             }

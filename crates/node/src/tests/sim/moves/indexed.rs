@@ -80,7 +80,7 @@ async fn judge(world: Rc<World>) {
     loop {
         world.scheduler.sleep_us(LOOK_US).await;
         for nth in 0..world.count {
-            for (group, id) in world.kept_buckets(nth) {
+            for (group, id) in world.remembered_buckets(nth) {
                 for (_, phase) in world.judge_indexes(nth, group, id) {
                     // Nobody builds it there yet: all its rows came by the move.
                     if phase == IndexPhase::Ready && world.arrives(nth, id) {
@@ -112,6 +112,14 @@ impl World {
             let group = router.locator.groups.get(bucket.group)?;
             group.leadership.is_master().then_some((nth, group, bucket))
         })
+    }
+
+    /// Returns the buckets that a node's replicas keep, without those that the directory has
+    /// forgotten since the node last heard of it: there records of indexes go before their entries.
+    pub(super) fn remembered_buckets(&self, nth: usize) -> Vec<(GroupId, BucketId)> {
+        let forgotten = self.forgotten_ids.borrow();
+        let kept = self.kept_buckets(nth).into_iter();
+        kept.filter(|(_, id)| !forgotten.contains(id)).collect()
     }
 
     /// Returns true if a node's directory says that a bucket is on its way to this number.

@@ -54,6 +54,9 @@ pub(super) struct World {
     pub is_over: Cell<bool>,
     /// Ids that the buckets have had.
     pub bucket_ids: RefCell<BTreeSet<BucketId>>,
+    /// Ids whose rows in the directory were removed: groups forget what they know of such buckets,
+    /// and a node that was down may still have their rows.
+    pub forgotten_ids: RefCell<BTreeSet<BucketId>>,
     processes: Cell<u64>,
 }
 
@@ -220,6 +223,7 @@ impl World {
             is_declared: Cell::new(false),
             is_over: Cell::new(false),
             bucket_ids: RefCell::default(),
+            forgotten_ids: RefCell::default(),
             processes: Cell::new(0),
         });
         (0..count).for_each(|nth| world.start(nth));
