@@ -11,7 +11,6 @@ use crate::list_scan::NamePage;
 use crate::message::VnodeQuestion;
 use crate::reply;
 use base::{Key, NodeId};
-use bytes::Bytes;
 use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -34,7 +33,7 @@ struct ListCost {
 /// only on the partitions that it is asked for.
 fn start(nodes: u64) -> TestNode {
     let node = TestNode::start(nodes);
-    let value = Bytes::from(write_row(&row(2, 1, "v")));
+    let value = write_row(&row(2, 1, "v"));
     let put = |key: Key| RowChange::Put(row_key(&bucket(), &key), value.clone());
     node.available.trees.apply(&mut keys(KEYS).into_iter().map(put)).expect("memory");
     node

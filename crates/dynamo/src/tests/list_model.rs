@@ -8,7 +8,6 @@ use crate::list::ListedNames;
 use crate::message::VnodeQuestion;
 use crate::reply;
 use base::{Error, Key, NodeId, Partition, Reason, Result};
-use bytes::Bytes;
 use logic::ring::{Rack, Ring, RingChangeRequest, plan};
 use runtime::mutants::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,7 +93,7 @@ impl ModelCluster {
 
     /// Stores the keys that the node under test keeps. `removes`: and removes the others.
     pub(super) fn store_local(&self, removes: bool) {
-        let value = Bytes::from(write_row(&row(2, 1, "v")));
+        let value = write_row(&row(2, 1, "v"));
         let change = |key: &Key| {
             let row_key = row_key(&bucket(), key);
             match self.has(HERE, key) {
