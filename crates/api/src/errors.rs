@@ -25,6 +25,12 @@ pub struct ErrorDetail {
     pub kind: String,
     /// Message in words; for some reasons the key that the error concerns.
     pub detail: Blob,
+    /// Number of records that are in the index; only with `index_building`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<u64>,
+    /// Estimated number of records; only with `index_building`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
 }
 
 impl ErrorDetail {
