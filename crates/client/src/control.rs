@@ -5,10 +5,11 @@ use api::{
     AccessDecision, AccessQuestion, AccessState, AccessSwitch, Administrator, ApiTokenReply, Blob,
     BucketMove, BucketReply, Buckets, Checkpoint, CheckpointTarget, Checkpoints, ClusterStatus,
     ComparisonPass, DesiredMember, DesiredMembers, DesiredQuorum, EmptyPrefix, EmptyPrefixProgress,
-    GroupPlacement, HotKeys, Integer, JoinReply, JoinTokenReply, LevelChange, MasterTransfer,
-    Members, MoveRequest, NewApiToken, NewGroup, NewMember, NewPassword, NewToken, NewUser,
-    NodeStatus, PartChange, ReloadReply, Replacement, Ring, RingChange, RingEpoch, RingPlan,
-    RingTransfers, RoleGrants, SectionLevels, SlowRequests, Types, UserChange, UserQuota,
+    GroupPlacement, HotKeys, IndexReply, Indexes, Integer, JoinReply, JoinTokenReply, LevelChange,
+    MasterTransfer, Members, MoveRequest, NewApiToken, NewGroup, NewIndex, NewMember, NewPassword,
+    NewToken, NewUser, NodeStatus, PartChange, ReloadReply, Replacement, Ring, RingChange,
+    RingEpoch, RingPlan, RingTransfers, RoleGrants, SectionLevels, SlowRequests, Types, UserChange,
+    UserQuota,
 };
 use base::BucketName;
 use hyper::Method;
@@ -54,6 +55,10 @@ fn checkpoint_path(name: &str) -> String {
 pub(crate) fn bucket_page_path(after: Option<&str>) -> String {
     let after = after.map(|name| format!("&after={}", encode(name.as_bytes())));
     format!("/v1/buckets?limit={PAGE_BUCKETS}{}", after.unwrap_or_default())
+}
+
+fn index_path(bucket: &BucketName, name: &str) -> String {
+    format!("/v1/buckets/{bucket}/indexes/{}", encode(name.as_bytes()))
 }
 
 fn integer(number: u32) -> Integer {
@@ -188,6 +193,16 @@ requests! {
     empty_prefix(bucket: &BucketName, prefix: &[u8], token: Option<String>):
         POST format!("/v1/buckets/{bucket}/empty_prefix{}", confirm(bucket.full())),
         EmptyPrefix { prefix: Blob::from(prefix), r#continue: token } => EmptyPrefixProgress;
+
+    /// Creates an index of a bucket, which is then built.
+    create_index(bucket: &BucketName, index: &NewIndex):
+        POST format!("/v1/buckets/{bucket}/indexes"), index => IndexReply;
+    /// Returns the indexes of a bucket.
+    indexes(bucket: &BucketName): GET format!("/v1/buckets/{bucket}/indexes") => Indexes;
+    /// Returns an index of a bucket.
+    index(bucket: &BucketName, name: &str): GET index_path(bucket, name) => IndexReply;
+    /// Drops an index of a bucket.
+    drop_index(bucket: &BucketName, name: &str): DELETE index_path(bucket, name) => ();
 
     /// Creates a checkpoint.
     make_checkpoint(name: &str):
