@@ -289,9 +289,9 @@ impl NativeConnection {
                 origin.target = Some(SlowTarget::of(&request));
                 self.submit(request, &shape, &key, origin).await?;
             }
-            Ok(NativePlan::Stream(request, range)) => {
+            Ok(NativePlan::Stream(request)) => {
                 origin.target = Some(SlowTarget::of(&request));
-                stream::rows(self, request, range, origin).await?
+                stream::rows(self, request, origin).await?
             }
             Ok(NativePlan::Operator(call)) => match self.decide(&call) {
                 Err(error) => self.refuse(error.into(), origin),

@@ -2,6 +2,7 @@
 
 use super::json::write;
 use crate::http::{AnswerContent, HttpAnswer, RequestRefusal, StatusCode};
+use base::index::BuildProgress;
 use base::{Error, Reason};
 
 /// Returns the status of a reason.
@@ -71,6 +72,12 @@ pub fn append_error(out: &mut Vec<u8>, error: &Error) {
     out.extend_from_slice(error.kind().name().as_bytes());
     out.extend_from_slice(b"\",\"detail\":");
     write::append_bytes(out, &error.detail);
+    if let Some(BuildProgress { done, total }) = BuildProgress::from_error(error) {
+        out.extend_from_slice(b",\"done\":");
+        write::append_number(out, done);
+        out.extend_from_slice(b",\"total\":");
+        write::append_number(out, total);
+    }
     out.push(b'}');
 }
 

@@ -149,7 +149,7 @@ impl LocalConnection {
             Ok(NativePlan::Submit(request, shape)) => {
                 render::answer(&shape, &key, &self.submit(request).await)
             }
-            Ok(NativePlan::Stream(..)) => {
+            Ok(NativePlan::Stream(_)) => {
                 let text = "streams are served at `listen`; read pages here";
                 errors::answer(&Error::new(Reason::NotSupported, text))
             }

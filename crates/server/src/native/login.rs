@@ -120,7 +120,7 @@ impl NativeConnection {
                 node.authorize_request(&mut self.flow, &call.as_whole())
             }
             NativePlan::Operator(call) => self.decide(call).map(RecordedAct::withdraw),
-            NativePlan::Stream(..)
+            NativePlan::Stream(_)
             | NativePlan::PreconditionFailed
             | NativePlan::Unconfirmed(..) => Ok(()),
         };

@@ -19,6 +19,7 @@ mod emptying;
 mod errors;
 mod hot;
 mod import;
+mod indexes;
 mod json;
 mod key_pages;
 pub(crate) mod local;

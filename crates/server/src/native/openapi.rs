@@ -1,6 +1,7 @@
 //! OpenAPI document, built from the table of routes, so that the two can't differ.
 
 use super::constants;
+use super::indexes;
 use super::parameters::{BUCKETS_PER_PAGE_MAX, Parameter};
 use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName};
 use super::schemas;
@@ -104,6 +105,7 @@ fn path_schema(name: &str) -> Value {
         "name" | "label" => json!({ "type": "string", "pattern": MEMBER_PATTERN }),
         "group" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
         "id" => schemas::sessions::id(),
+        "index_name" => json!({ "type": "string", "description": "Name of a declared index." }),
         "index" => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
         _ => json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,62}$" }),
     }
@@ -136,7 +138,7 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
         Parameter::To => (key, "Upper bound, exclusive by default."),
         Parameter::FromExclusive => (flag, "Excludes the lower bound."),
         Parameter::ToInclusive => (flag, "Includes the upper bound."),
-        Parameter::Reverse => (flag, "Returns rows in descending key order."),
+        Parameter::Reverse => (flag, "Returns rows in descending order."),
         Parameter::Limit => (
             json!({ "type": "integer", "minimum": 1, "maximum": PAGE_ROWS_MAX, "default": 1000 }),
             "Maximum number of rows; a page also ends when it holds 4 MiB.",
@@ -146,6 +148,12 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
             json!({ "enum": ["keys", "entries"], "default": "entries" }),
             "Content of a row: its key alone, or key, value and version.",
         ),
+        Parameter::Equals
+        | Parameter::TermPrefix
+        | Parameter::TermFrom
+        | Parameter::TermTo
+        | Parameter::AfterRow
+        | Parameter::WantOfRow => indexes::query_schema(parameter),
         Parameter::AfterBucket => (
             json!({ "type": "string", "pattern": schemas::SHORT_BUCKET_PATTERN }),
             "Last bucket of the previous page (its `continue`).",

@@ -5,6 +5,7 @@ use super::json::steps::parse_expiry_name;
 use super::ranges::{self, Bounds};
 use crate::contexts;
 use crate::http::percent::{PlusMeaning, decode};
+use base::index::IndexContent;
 use base::limits::TTL_MS_MAX;
 use base::request::{Expiry, SequenceMode};
 use base::{BucketName, Context, Error, LogIndex, ReadLevel};
@@ -26,6 +27,12 @@ pub enum Parameter {
     Limit,
     After,
     Want,
+    Equals,
+    TermPrefix,
+    TermFrom,
+    TermTo,
+    AfterRow,
+    WantOfRow,
     AfterBucket,
     LimitBuckets,
     Context,
@@ -39,15 +46,16 @@ impl Parameter {
             Parameter::Consistency => "consistency",
             Parameter::Ttl => "ttl_ms",
             Parameter::Mode => "mode",
-            Parameter::Prefix => "prefix",
-            Parameter::From => "from",
-            Parameter::To => "to",
+            Parameter::Prefix | Parameter::TermPrefix => "prefix",
+            Parameter::From | Parameter::TermFrom => "from",
+            Parameter::To | Parameter::TermTo => "to",
+            Parameter::Equals => "equals",
             Parameter::FromExclusive => "from_exclusive",
             Parameter::ToInclusive => "to_inclusive",
             Parameter::Reverse => "reverse",
             Parameter::Limit | Parameter::LimitBuckets => "limit",
-            Parameter::After | Parameter::AfterBucket => "after",
-            Parameter::Want => "want",
+            Parameter::After | Parameter::AfterBucket | Parameter::AfterRow => "after",
+            Parameter::Want | Parameter::WantOfRow => "want",
             Parameter::Context => "context",
             Parameter::Confirm => "confirm",
         }
@@ -66,8 +74,12 @@ pub struct Query {
     pub expiry: Expiry,
     /// Atomicity and durability of a chunk of records. `None`: the route's default.
     pub mode: Option<SequenceMode>,
-    /// Range of rows or keys.
+    /// Range of rows, keys or terms.
     pub bounds: Bounds,
+    /// Term that a query of an index asks for.
+    pub equals: Option<Bytes>,
+    /// Content of the rows of a query of an index.
+    pub content: IndexContent,
     /// Last bucket of the previous page.
     pub after_bucket: Option<BucketName>,
     /// Context of the values that the client has read.
@@ -112,14 +124,16 @@ impl Query {
             Parameter::Consistency => self.read_level = read_level(text(parameter, &value)?)?,
             Parameter::Ttl => self.expiry = expiry(text(parameter, &value)?)?,
             Parameter::Mode => self.mode = Some(mode(text(parameter, &value)?)?),
-            Parameter::Prefix => bounds.prefix = Some(value),
-            Parameter::From => bounds.from = Some(value),
-            Parameter::To => bounds.to = Some(value),
+            Parameter::Prefix | Parameter::TermPrefix => bounds.prefix = Some(value),
+            Parameter::From | Parameter::TermFrom => bounds.from = Some(value),
+            Parameter::To | Parameter::TermTo => bounds.to = Some(value),
+            Parameter::Equals => self.equals = Some(value),
             Parameter::FromExclusive => bounds.from_exclusive = flag(parameter, &value)?,
             Parameter::ToInclusive => bounds.to_inclusive = flag(parameter, &value)?,
             Parameter::Reverse => bounds.reverse = flag(parameter, &value)?,
             Parameter::Limit => bounds.limit = Some(count(parameter, &value)?),
-            Parameter::After => bounds.after = Some(value),
+            Parameter::After | Parameter::AfterRow => bounds.after = Some(value),
+            Parameter::WantOfRow => self.content = IndexContent::parse(text(parameter, &value)?)?,
             Parameter::Want => bounds.want = ranges::parse_want(text(parameter, &value)?)?,
             Parameter::AfterBucket => {
                 self.after_bucket = Some(BucketName::parse(text(parameter, &value)?)?);

@@ -63,7 +63,8 @@ impl Bounds {
     }
 }
 
-fn bound(key: Option<Key>, is_inclusive: bool) -> Bound {
+/// Returns a bound; open without a key or term.
+pub fn bound(key: Option<Key>, is_inclusive: bool) -> Bound {
     match key {
         None => Bound::Open,
         Some(key) if is_inclusive => Bound::Included(key),

@@ -89,6 +89,9 @@ fn success(shape: &NativeShape, key: &Bytes, body: &Body) -> HttpAnswer {
         (NativeShape::Bucket, Body::Buckets(buckets)) if buckets.len() == 1 => {
             json_answer(StatusCode::Ok, &api::BucketReply::from(&buckets[0]))
         }
+        (NativeShape::Index(status), Body::Indexes(indexes)) if indexes.len() == 1 => {
+            json_answer(*status, &api::IndexReply::from(&indexes[0]))
+        }
         (NativeShape::Keys(range), Body::Keys(page)) => {
             let mut out = vec![b'{'];
             key_pages::append_page(&mut out, page, range);

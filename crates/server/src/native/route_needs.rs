@@ -36,14 +36,20 @@ pub fn least_needs(target: &RequestTarget) -> LeastNeeds<'_> {
         | RouteName::StoreSibling
         | RouteName::RemoveSiblings
         | RouteName::ChangeType => on_key(Verb::Write),
-        RouteName::DescribeBucket | RouteName::MultiGet => on_part(Verb::Read),
+        RouteName::DescribeBucket
+        | RouteName::MultiGet
+        | RouteName::ListIndexes
+        | RouteName::DescribeIndex => on_part(Verb::Read),
         RouteName::OpenSession
         | RouteName::CloseSession
         | RouteName::ImportRecords
         | RouteName::DeletePrefix => on_part(Verb::Write),
-        RouteName::Range | RouteName::Stream | RouteName::ListKeys | RouteName::Count => {
-            on_part(Verb::List)
-        }
+        RouteName::Range
+        | RouteName::Stream
+        | RouteName::ListKeys
+        | RouteName::Count
+        | RouteName::QueryIndex
+        | RouteName::StreamIndex => on_part(Verb::List),
         RouteName::Read => any_of([Some(Verb::Read), Some(Verb::List), None]),
         RouteName::EmptyPrefix => any_of([Some(Verb::Write), Some(Verb::List), None]),
         RouteName::Update | RouteName::Sequence => {
@@ -53,7 +59,9 @@ pub fn least_needs(target: &RequestTarget) -> LeastNeeds<'_> {
         | RouteName::AlterBucket
         | RouteName::ResetBucket
         | RouteName::DropBucket
-        | RouteName::ClearBucket => one(Need::Keys(Verb::Own, bucket, KeySet::All)),
+        | RouteName::ClearBucket
+        | RouteName::CreateIndex
+        | RouteName::DropIndex => one(Need::Keys(Verb::Own, bucket, KeySet::All)),
         RouteName::CreateType | RouteName::AlterType | RouteName::DropType => {
             one(Need::Type(Verb::Own, bucket.kind()))
         }

@@ -79,6 +79,12 @@ pub enum RouteName {
     SeeTransfers,
     DropGroup,
     ListKeys,
+    CreateIndex,
+    ListIndexes,
+    DescribeIndex,
+    DropIndex,
+    QueryIndex,
+    StreamIndex,
     FetchSiblings,
     StoreSibling,
     RemoveSiblings,
@@ -140,7 +146,8 @@ impl RequestBody {
                 "Properties" | "NewBucket" | "MoveTo" | "LogLevels" | "Target" | "NewMember"
                 | "ChangedMember" | "SetPart" | "DesiredMembers" | "DesiredQuorum" | "Transfer"
                 | "RingChange" | "RaiseLevel" | "AccessSwitch" | "AccessQuestion" | "NewUser"
-                | "UserChange" | "NewPassword" | "NewApiToken" | "RoleGrants" | "UserQuota",
+                | "UserChange" | "NewPassword" | "NewApiToken" | "RoleGrants" | "UserQuota"
+                | "NewIndex",
             ) => HTTP_SMALL_BODY_BYTES_MAX,
             RequestBody::MaybeJson(_) => HTTP_SMALL_BODY_BYTES_MAX,
             RequestBody::Json(_) => FRAME_BYTES_MAX,
@@ -274,8 +281,8 @@ const SEGMENTS_MAX: usize = 8;
 pub struct FoundRoute<'a> {
     /// The route.
     pub route: &'static HttpRoute,
-    /// Values of `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}`, `{group}`, `{index}` or
-    /// `{checkpoint}`, still percent-encoded.
+    /// Values of `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}`, `{group}`, `{index}`,
+    /// `{index_name}` or `{checkpoint}`, still percent-encoded.
     pub path_values: [&'a str; 3],
 }
 

@@ -1,8 +1,9 @@
-//! Streams of a range as JSON lines: page by page, as fast as the client reads, in bounded memory.
+//! Streams of a range or an index as JSON lines: page by page, as fast as the client reads, in
+//! bounded memory.
 
 use super::connection::{ConnectionEnd, NativeConnection};
 use super::errors;
-use super::json::{size, write};
+use super::json::{index, size, write};
 use super::output::{self, AnswerOrigin};
 use crate::buffer_budget::{BufferBudget, overloaded};
 use crate::counters::{ClientProtocol, Verdict};
@@ -12,9 +13,10 @@ use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
 use crate::stages::WaitStage;
 use crate::writer;
+use base::index::IndexContent;
 use base::limits::ANSWER_WRITE_MS_MAX;
 use base::request::Call;
-use base::{Body, Error, Page, Principal, Range, Read, Reason, Request};
+use base::{Body, Error, IndexPage, Page, Principal, Read, Reason, Request};
 use std::io::Write;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -23,47 +25,52 @@ use tokio::time::{Instant, sleep};
 const PAGE_BYTES: usize = 256 * 1024;
 /// Number of rows in a page.
 const PAGE_ROWS: usize = 4_096;
+/// Number of rows in a page of an index with records, which is bounded in bytes by its node alone.
+const PAGE_RECORDS: usize = 256;
 /// Memory reserved for a page and its JSON in bytes. A page with a larger row takes more, as long
 /// as its client reads it.
 const RESERVED_BYTES: usize = 3 * PAGE_BYTES;
 /// Pause in milliseconds between two attempts to get memory.
 const MEMORY_RETRY_MS: u64 = 5;
 
-/// Sends all rows of the range. An error after the first page becomes the last line, and the body
+/// Page of a streamed read.
+enum StreamedPage {
+    Range(Page),
+    Index(Box<IndexPage>),
+}
+
+/// Sends all rows of the read. An error after the first page becomes the last line, and the body
 /// then lacks its final chunk.
 pub async fn rows(
     connection: &mut NativeConnection,
-    request: Request,
-    mut range: Range,
+    mut request: Request,
     mut origin: AnswerOrigin,
 ) -> Result<(), ConnectionEnd> {
     let shared = connection.shared.clone();
     let Some(_reserved) = shared.reserve(RESERVED_BYTES) else {
-        let text = "too many ranges are being streamed: try again later";
+        let text = "too many answers are being streamed: try again later";
         let error = Error::new(Reason::Overloaded, text);
         let verdict = Verdict::Failed(error.kind());
         connection.output.push(&shared, errors::answer(&error), origin, verdict);
         return Ok(());
     };
-    range.bytes_max = Some(PAGE_BYTES);
-    range.rows_max = Some(PAGE_ROWS);
+    bound_pages(&mut request);
     // Wait for earlier requests first: the rows must include their updates.
     connection.flush().await?;
     let (mut out, mut head_is_written, encode_options) = (Vec::new(), false, origin.encode_options);
     let mut page_budget = BufferBudget::default();
     loop {
-        let (principal, page) = (connection.flow.principal(), page_request(&request, &range));
-        let reading = read_page(&shared, principal, page, head_is_written);
+        let principal = connection.flow.principal();
+        let reading = read_page(&shared, principal, request.clone(), head_is_written);
         let reply = origin.stages.measure(WaitStage::Reply, reading).await;
-        let page = match reply {
-            Ok(base::Reply { index, body: Body::Page(page), .. }) => {
+        let page = match reply.and_then(to_page) {
+            Ok((index, page)) => {
                 if !head_is_written {
                     write_head(&shared, (&request, index), encode_options, &mut out);
                     head_is_written = true;
                 }
                 page
             }
-            Ok(_) => unreachable!("a range is answered with a page"),
             Err(error) if !head_is_written => {
                 let verdict = Verdict::Failed(error.kind());
                 connection.output.push(&shared, errors::answer(&error), origin, verdict);
@@ -71,7 +78,6 @@ pub async fn rows(
             }
             Err(error) => return write_error(connection, &error, origin).await,
         };
-        let last = page.entries.last().filter(|_| page.more).map(|entry| entry.key.clone());
         if !wait_for_memory(&shared, &mut page_budget, &page).await {
             // The rows so far end with whole lines, and the head precedes the error.
             writer::write_bytes(&mut connection.stream, &out).await?;
@@ -80,15 +86,16 @@ pub async fn rows(
         if !encode_options.head_only {
             append_lines(&mut out, &page, encode_options.is_http_10);
         }
+        if !advance(&mut request, &page) {
+            break;
+        }
         drop(page);
-        let Some(last) = last else { break };
         let writing = writer::write_bytes(&mut connection.stream, &out);
         origin.stages.measure(WaitStage::Send, writing).await?;
         out.clear();
         // A page with a large row leaves a large buffer.
         out.shrink_to(RESERVED_BYTES);
         page_budget.release();
-        range = range.after(last);
     }
     if !encode_options.is_http_10 && !encode_options.head_only {
         out.extend_from_slice(b"0\r\n\r\n");
@@ -133,8 +140,11 @@ fn write_head(
 
 /// Waits for memory for a page that is larger than `RESERVED_BYTES`, as long as a client may take
 /// to read one. Returns false if none became free.
-async fn wait_for_memory(shared: &Shared, budget: &mut BufferBudget, page: &Page) -> bool {
-    let bytes = page.entries.iter().map(size::entry_bytes).sum::<usize>();
+async fn wait_for_memory(shared: &Shared, budget: &mut BufferBudget, page: &StreamedPage) -> bool {
+    let bytes: usize = match page {
+        StreamedPage::Range(page) => page.entries.iter().map(size::entry_bytes).sum(),
+        StreamedPage::Index(page) => page.rows.iter().map(size::index_row_bytes).sum(),
+    };
     let deadline = Instant::now() + Duration::from_millis(ANSWER_WRITE_MS_MAX);
     while !budget.try_reserve(bytes.saturating_sub(RESERVED_BYTES), shared) {
         if Instant::now() >= deadline {
@@ -145,19 +155,59 @@ async fn wait_for_memory(shared: &Shared, budget: &mut BufferBudget, page: &Page
     true
 }
 
-fn page_request(request: &Request, range: &Range) -> Request {
-    let mut request = request.clone();
-    if let Call::Read(read, _) = &mut request.call {
-        *read = Read::Range(range.clone());
+/// Bounds the pages of a read.
+fn bound_pages(request: &mut Request) {
+    match &mut request.call {
+        Call::Read(Read::Range(range), _) => {
+            range.bytes_max = Some(PAGE_BYTES);
+            range.rows_max = Some(PAGE_ROWS);
+        }
+        Call::Read(Read::Index(query), _) => {
+            let has_records = query.want == IndexContent::Records;
+            query.rows_max = Some(if has_records { PAGE_RECORDS } else { PAGE_ROWS });
+        }
+        _ => {}
     }
-    request
+}
+
+/// Returns the page of a reply, with its log index. Errors: `in_doubt` if it has none.
+fn to_page(reply: base::Reply) -> Result<(base::LogIndex, StreamedPage), Error> {
+    let page = match reply.body {
+        Body::Page(page) => StreamedPage::Range(page),
+        Body::IndexPage(page) => StreamedPage::Index(page),
+        _ => {
+            let text = "the answer to a streamed read is no page: nodes differ in their version";
+            return Err(Error::new(Reason::InDoubt, text));
+        }
+    };
+    Ok((reply.index, page))
+}
+
+/// Makes a request that of the next page. Returns false if this was the last one.
+fn advance(request: &mut Request, page: &StreamedPage) -> bool {
+    match (&mut request.call, page) {
+        (Call::Read(Read::Range(range), _), StreamedPage::Range(page)) if page.more => {
+            let Some(last) = page.entries.last() else { return false };
+            *range = range.after(last.key.clone());
+            true
+        }
+        (Call::Read(Read::Index(query), _), StreamedPage::Index(page)) => {
+            query.after = page.after.clone();
+            query.after.is_some()
+        }
+        _ => false,
+    }
 }
 
 /// Appends a page as lines, in one chunk. The length of the chunk is filled in last, so that the
 /// lines are not copied.
-fn append_lines(out: &mut Vec<u8>, page: &Page, is_http_10: bool) {
+fn append_lines(out: &mut Vec<u8>, page: &StreamedPage, is_http_10: bool) {
     const NO_LENGTH: &[u8] = b"00000000\r\n";
-    if page.entries.is_empty() {
+    let is_empty = match page {
+        StreamedPage::Range(page) => page.entries.is_empty(),
+        StreamedPage::Index(page) => page.rows.is_empty(),
+    };
+    if is_empty {
         return;
     }
     let start = out.len();
@@ -165,14 +215,21 @@ fn append_lines(out: &mut Vec<u8>, page: &Page, is_http_10: bool) {
         out.extend_from_slice(NO_LENGTH);
     }
     let lines_start = out.len();
-    for entry in &page.entries {
-        write::append_entry(out, entry);
-        out.push(b'\n');
+    match page {
+        StreamedPage::Range(page) => append_each(out, &page.entries, write::append_entry),
+        StreamedPage::Index(page) => append_each(out, &page.rows, index::append_index_row),
     }
     if !is_http_10 {
         let length = format!("{:08x}\r\n", out.len() - lines_start);
         out[start..lines_start].copy_from_slice(length.as_bytes());
         out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn append_each<T>(out: &mut Vec<u8>, rows: &[T], append: impl Fn(&mut Vec<u8>, &T)) {
+    for row in rows {
+        append(out, row);
+        out.push(b'\n');
     }
 }
 

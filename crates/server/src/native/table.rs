@@ -7,7 +7,8 @@ use super::routes::{
     confirmed, route,
 };
 use super::{
-    access, admission, checkpoints, emptying, hot, import, key_pages, moves, reload, siblings, slow,
+    access, admission, checkpoints, emptying, hot, import, indexes, key_pages, moves, reload,
+    siblings, slow,
 };
 use crate::counters::OperationKind as Operation;
 use crate::http::Method;
@@ -29,7 +30,7 @@ pub fn all() -> impl Iterator<Item = &'static HttpRoute> {
 }
 
 /// All routes but those about users and roles.
-static ROUTES: [HttpRoute; 76] = [
+static ROUTES: [HttpRoute; 82] = [
     HttpRoute {
         query: &[Consistency],
         response_body: ResponseBody::Value,
@@ -168,6 +169,12 @@ static ROUTES: [HttpRoute; 76] = [
     moves::DESCRIBE,
     moves::CANCEL,
     key_pages::LIST,
+    indexes::QUERY,
+    indexes::STREAM,
+    indexes::CREATE,
+    indexes::LIST,
+    indexes::DESCRIBE,
+    indexes::DROP,
     siblings::FETCH,
     siblings::STORE,
     siblings::REMOVE,

@@ -34,6 +34,8 @@ pub struct RequestTarget {
     pub group: GroupId,
     /// Index of an entry in the group's log.
     pub index: LogIndex,
+    /// Name of the declared index.
+    pub index_name: String,
     /// The query.
     pub query: Query,
     /// Versions in `if-match`.
@@ -121,6 +123,7 @@ pub fn parse(
         label: String::new(),
         group: GroupId(0),
         index: LogIndex(0),
+        index_name: String::new(),
         query,
         if_match: None,
         if_none_match: None,
@@ -243,6 +246,11 @@ impl RequestTarget {
                     let text = format!("a key may have at most {KEY_BYTES_MAX} bytes");
                     return Err(Error::new(Reason::TooLarge, text).into());
                 }
+            } else if path.contains("{index_name}") {
+                let name = decode(rest, PlusMeaning::Plus);
+                let name = name.and_then(|name| String::from_utf8(name.into()).ok());
+                let error = || malformed("the name of the index is not percent-encoded UTF-8");
+                self.index_name = name.ok_or_else(error)?;
             } else if path.ends_with("{id}") {
                 let number = head::parse_number(rest.as_bytes());
                 self.session =

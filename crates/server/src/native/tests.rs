@@ -4,6 +4,7 @@ mod calls;
 mod confirmations;
 mod generators;
 mod import;
+mod indexes;
 mod requests;
 mod route_needs;
 mod steps;

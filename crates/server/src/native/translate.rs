@@ -7,6 +7,7 @@ use super::conditional;
 use super::confirmation;
 use super::emptying::{self, EmptyPrefixCall};
 use super::import;
+use super::indexes;
 use super::json::{bodies, cluster};
 use super::key_pages;
 use super::parameters::BUCKETS_PER_PAGE_MAX;
@@ -14,6 +15,7 @@ use super::ring;
 use super::routes::RouteName;
 use super::siblings;
 use super::target::{RequestTarget, Tags};
+use crate::http::StatusCode;
 use base::request::{Call, SessionCall};
 use base::rights::Operate;
 use base::{
@@ -27,8 +29,8 @@ use bytes::Bytes;
 pub enum NativePlan {
     /// Request to the node, and the form of its answer.
     Submit(Request, NativeShape),
-    /// Range that is read page by page and streamed.
-    Stream(Request, Range),
+    /// Read of a range or an index, which is streamed page by page.
+    Stream(Request),
     /// Failed precondition: the condition can't hold.
     PreconditionFailed,
     /// Operation of an operator.
@@ -73,6 +75,8 @@ pub enum NativeShape {
     Keys(Range),
     /// One bucket as JSON.
     Bucket,
+    /// One declared index as JSON, under this status.
+    Index(StatusCode),
     /// Status 201 with the reply's body as JSON.
     CreatedJson,
     /// Status 201 without a body.
@@ -220,17 +224,15 @@ fn plan_other(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Erro
         ),
         RouteName::MultiGet => (Call::Read(bodies::multi_get(&body)?, level), NativeShape::Json),
         RouteName::Read => (Call::Read(bodies::read_operation(&body)?, level), NativeShape::Json),
-        RouteName::Range => {
-            let range = std::mem::take(&mut target.query.bounds).into_range()?;
-            (Call::Read(Read::Range(range), level), NativeShape::Json)
+        RouteName::Range | RouteName::QueryIndex => {
+            (Call::Read(paged_read(&mut target)?, level), NativeShape::Json)
         }
         RouteName::ListKeys => key_pages::call(std::mem::take(&mut target.query.bounds))?,
         RouteName::Count => (Call::Read(Read::KeyCount, level), NativeShape::Json),
-        RouteName::Stream => {
-            let range = std::mem::take(&mut target.query.bounds).into_range()?;
-            let call = Call::Read(Read::Range(range.clone()), level);
+        RouteName::Stream | RouteName::StreamIndex => {
+            let call = Call::Read(paged_read(&mut target)?, level);
             let request = Request { bucket: target.bucket, call, retry: None };
-            return Ok(NativePlan::Stream(request, range));
+            return Ok(NativePlan::Stream(request));
         }
         RouteName::OpenSession => (Call::Session(SessionCall::Open), NativeShape::CreatedJson),
         RouteName::CloseSession => {
@@ -264,6 +266,14 @@ fn plan_other(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Erro
         },
     };
     Ok(NativePlan::Submit(Request { bucket: target.bucket, call, retry: target.retry }, shape))
+}
+
+/// Returns the read of a range or an index, of which pages are answered.
+fn paged_read(target: &mut RequestTarget) -> Result<Read, Error> {
+    match target.route.name {
+        RouteName::QueryIndex | RouteName::StreamIndex => indexes::read(target),
+        _ => std::mem::take(&mut target.query.bounds).into_range().map(Read::Range),
+    }
 }
 
 fn node_call(target: RequestTarget, body: &[u8]) -> Result<OperatorCall, Error> {
@@ -332,6 +342,10 @@ fn directory_call(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, Nati
             let epoch = ring::epoch(body)?.or_else(|| confirmation::epoch(&target.query));
             (DirectoryCall::Ring(RingCall::Commit { epoch }), NativeShape::Json)
         }
+        RouteName::CreateIndex
+        | RouteName::ListIndexes
+        | RouteName::DescribeIndex
+        | RouteName::DropIndex => indexes::directory_call(target, body)?,
         name @ (RouteName::SeeRing
         | RouteName::ClaimRing
         | RouteName::SeeRingPlan

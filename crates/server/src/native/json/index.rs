@@ -17,7 +17,7 @@ pub fn append_index_page(out: &mut Vec<u8>, page: &IndexPage) {
 }
 
 /// Appends a row of an index: its key, and what was requested of its term and its record.
-fn append_index_row(out: &mut Vec<u8>, row: &IndexRow) {
+pub fn append_index_row(out: &mut Vec<u8>, row: &IndexRow) {
     out.extend_from_slice(b"{\"key\":");
     append_bytes(out, &row.key);
     if let Some(term) = &row.term {

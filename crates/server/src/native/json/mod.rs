@@ -12,7 +12,7 @@ pub mod available;
 pub mod bodies;
 pub mod cluster;
 pub mod fields;
-mod index;
+pub mod index;
 pub mod keys;
 pub mod operations;
 pub mod ring;

@@ -61,7 +61,8 @@ pub fn entry_bytes(entry: &Entry) -> usize {
     text_bytes(&entry.key) + row_bytes(entry.row.as_ref())
 }
 
-fn index_row_bytes(row: &IndexRow) -> usize {
+/// Returns an upper bound of the size of an index's row as JSON.
+pub fn index_row_bytes(row: &IndexRow) -> usize {
     let term = row.term.as_ref().map_or(0, |term| text_bytes(term));
     let record = match &row.record {
         None => ELEMENT_BYTES,

@@ -10,6 +10,7 @@ use crate::native::route_needs::least_needs;
 use crate::native::route_operations::operation_name;
 use crate::native::target;
 use crate::native::translate::{self, NativePlan};
+use base::index::{IndexCall, IndexContent, IndexQuery, IndexSpec, TermSelection};
 use base::range::Direction;
 use base::request::{
     BucketPlace, Call, ExpireWhen, Expiry, OnMissing, SequenceMode, SessionCall, When,
@@ -213,6 +214,42 @@ fn members() -> impl Strategy<Value = ClusterCall> {
     ]
 }
 
+fn index_name() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["by-count", "0_1", "$key"]).prop_map(String::from)
+}
+
+fn index_query() -> impl Strategy<Value = Read> {
+    let terms = prop_oneof![
+        bytes().prop_map(TermSelection::Equal),
+        bytes().prop_map(TermSelection::Prefix),
+        (bound(), bound()).prop_map(|(low, high)| TermSelection::Between(low, high)),
+    ];
+    let rows_max = proptest::option::of(1..=base::limits::PAGE_ROWS_MAX);
+    let want = prop::sample::select(IndexContent::ALL.to_vec());
+    let page = (optional_bytes(), rows_max, want, any::<bool>());
+    (index_name(), terms, page).prop_map(|(index, terms, (after, rows_max, want, descending))| {
+        let direction = if descending { Direction::Descending } else { Direction::Ascending };
+        let index = index.into();
+        let query =
+            IndexQuery { index, terms, after, rows_max, want, direction, ..Default::default() };
+        Read::Index(query.into())
+    })
+}
+
+fn index_call() -> impl Strategy<Value = DirectoryCall> {
+    let spec = (index_name(), any::<bool>(), any::<bool>()).prop_map(|(name, unique, strict)| {
+        let (path, value_type, format) = ("$.a".into(), "int".into(), "msgpack".into());
+        IndexSpec { name, path, value_type, format, is_unique: unique, is_strict: strict }
+    });
+    let call = prop_oneof![
+        spec.prop_map(IndexCall::Create),
+        Just(IndexCall::List),
+        index_name().prop_map(|name| IndexCall::Describe { name }),
+        index_name().prop_map(|name| IndexCall::Drop { name }),
+    ];
+    call.prop_map(DirectoryCall::Index)
+}
+
 fn call() -> impl Strategy<Value = Call> {
     let level = prop_oneof![
         Just(ReadLevel::Consistent),
@@ -221,8 +258,13 @@ fn call() -> impl Strategy<Value = Call> {
     ];
     let assertion =
         (bytes(), optional_bytes()).prop_map(|(key, expected)| Read::Assert { key, expected });
-    let any_read =
-        prop_oneof![read(), Just(Read::KeyCount), assertion, bytes().prop_map(Read::AssertExists),];
+    let any_read = prop_oneof![
+        read(),
+        Just(Read::KeyCount),
+        assertion,
+        bytes().prop_map(Read::AssertExists),
+        index_query(),
+    ];
     let changes = || Just(vec![("ttl_ms".to_string(), "5".to_string())]);
     let directory = prop_oneof![
         changes().prop_map(DirectoryCall::CreateBucket),
@@ -241,6 +283,7 @@ fn call() -> impl Strategy<Value = Call> {
         Just(DirectoryCall::CancelMove),
         Just(DirectoryCall::ResetBucket),
         members().prop_map(DirectoryCall::Cluster),
+        index_call(),
     ];
     let close = any::<u64>().prop_map(|id| SessionCall::Close(SessionId(id)));
     prop_oneof![

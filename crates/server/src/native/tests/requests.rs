@@ -2,6 +2,7 @@
 
 use super::steps::{append_read, append_update};
 use crate::http::percent::append_encoded;
+use base::index::{IndexCall, IndexContent, IndexQuery, TermSelection};
 use base::properties::Changes;
 use base::range::Direction;
 use base::request::{BucketPlace, Call, DirectoryCall, Expiry, SessionCall};
@@ -54,6 +55,11 @@ pub fn encode(request: &Request) -> SentRequest {
         Call::Read(Read::Range(range), level) => {
             let path = path(bucket, "/range?") + &read_level(*level);
             SentRequest::new("GET", path + &range_query(range))
+        }
+        Call::Read(Read::Index(query), level) => {
+            let name = std::str::from_utf8(&query.index).expect("tests ask for UTF-8");
+            let path = path(bucket, "/index/") + name + "?" + &read_level(*level);
+            SentRequest::new("GET", path + &index_query(query))
         }
         Call::Read(read, level) => {
             let path = path(bucket, "/read?") + &read_level(*level);
@@ -133,6 +139,55 @@ fn range_query(range: &Range) -> String {
     query
 }
 
+fn index_query(query: &IndexQuery) -> String {
+    let mut text = match &query.terms {
+        TermSelection::Between(low, high) => {
+            range_query(&Range { low: low.clone(), high: high.clone(), ..Range::default() })
+        }
+        TermSelection::Equal(_) | TermSelection::Prefix(_) => String::new(),
+    };
+    let mut term = |name: &str, term: &[u8]| {
+        let _ = write!(text, "&{name}=");
+        append_encoded(&mut text, term);
+    };
+    match &query.terms {
+        TermSelection::Equal(equal) => term("equals", equal),
+        TermSelection::Prefix(prefix) => term("prefix", prefix),
+        TermSelection::Between(..) => {}
+    }
+    if let Some(after) = &query.after {
+        term("after", after);
+    }
+    if query.direction == Direction::Descending {
+        text.push_str("&reverse=true");
+    }
+    if let Some(limit) = query.rows_max {
+        let _ = write!(text, "&limit={limit}");
+    }
+    if query.want != IndexContent::Keys {
+        let _ = write!(text, "&want={}", query.want.name());
+    }
+    text
+}
+
+fn index_request(bucket_path: String, call: &IndexCall) -> SentRequest {
+    let path = bucket_path + "/indexes";
+    match call {
+        IndexCall::Create(spec) => {
+            let body = json!({
+                "name": spec.name, "path": spec.path, "type": spec.value_type,
+                "format": spec.format, "unique": spec.is_unique, "strict": spec.is_strict,
+            });
+            SentRequest::json("POST", path, body.to_string().into_bytes())
+        }
+        IndexCall::List => SentRequest::new("GET", path),
+        IndexCall::Describe { name } => SentRequest::new("GET", format!("{path}/{name}")),
+        IndexCall::Drop { name } => SentRequest::new("DELETE", format!("{path}/{name}")),
+        // Only nodes make this call; clients have no route for it.
+        IndexCall::Report(_) => SentRequest::new("POST", path + "/report"),
+    }
+}
+
 fn directory_request(bucket: &BucketName, call: &DirectoryCall) -> SentRequest {
     let bucket_path = path(bucket, "");
     let type_path = format!("/v1/types/{}", bucket.kind());
@@ -185,8 +240,7 @@ fn directory_request(bucket: &BucketName, call: &DirectoryCall) -> SentRequest {
         DirectoryCall::StepMove { .. } => SentRequest::new("POST", bucket_path + "/move/step"),
         // Clients send passwords; only nodes send their hashes.
         DirectoryCall::Access(_) => SentRequest::new("POST", "/v1/access"),
-        // No route has this path yet; programs that embed a node make the call directly.
-        DirectoryCall::Index(_) => SentRequest::new("POST", bucket_path + "/indexes"),
+        DirectoryCall::Index(call) => index_request(bucket_path, call),
     }
 }
 
