@@ -31,6 +31,8 @@ mod group;
 mod group_verify;
 mod hot;
 mod import;
+mod index;
+mod index_query;
 mod join;
 mod keys;
 mod log_levels;
@@ -108,6 +110,9 @@ pub enum Command {
     /// Make, show, change and drop buckets
     #[command(subcommand, after_help = bucket::EXAMPLES)]
     Bucket(bucket::BucketCommand),
+    /// Make, show, query and drop indexes of the values of a bucket
+    #[command(subcommand, after_help = index::EXAMPLES)]
+    Index(index::IndexCommand),
     /// Make, show, change and drop bucket types
     #[command(subcommand, after_help = types::EXAMPLES)]
     Type(types::Type),
@@ -187,6 +192,7 @@ impl Command {
             Command::Import(command) => run_online(command.run()),
             Command::Export(command) => run_online(command.run()),
             Command::Bucket(command) => run_online(command.run()),
+            Command::Index(command) => run_online(command.run()),
             Command::Type(command) => run_online(command.run()),
             Command::Status(command) => run_online(command.run()),
             Command::Slow(command) => run_online(command.run()),
@@ -253,6 +259,18 @@ impl BucketAddress {
     fn path(&self, rest: &str) -> String {
         format!("/v1/buckets/{}{rest}", self.bucket)
     }
+}
+
+/// Arguments: one index.
+#[derive(clap::Args)]
+pub struct IndexArguments {
+    /// `type/bucket`, or `bucket` of the type `default`
+    #[arg(value_parser = parse_bucket)]
+    bucket: BucketName,
+    /// The index's name
+    name: String,
+    #[command(flatten)]
+    node: NodeArguments,
 }
 
 /// Read level of a request.
