@@ -3,6 +3,7 @@
 mod conversations;
 mod frames;
 mod hostile;
+mod indexes;
 mod limits;
 mod malformed;
 mod multi_key;

@@ -13,11 +13,13 @@
 mod args;
 mod buckets;
 mod clients;
+mod command_docs;
 mod commands;
 mod configuration;
 mod connection;
 mod expiry;
 mod extensions;
+mod indexes;
 mod keys;
 mod numbers;
 mod range;

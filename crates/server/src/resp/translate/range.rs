@@ -5,10 +5,11 @@ use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Args;
 use base::limits::{KEY_BYTES_MAX, PAGE_ROWS_MAX};
 use base::range::Direction;
-use base::{Bound, Key, Range, Read, RowContent, Update};
+use base::{Bound, Entry, Key, Page, Range, Read, RowContent, Update};
 
-/// Parses a bound as `ZRANGEBYLEX` writes it: `-`, `+`, `[key` or `(key`.
-fn parse_bound(args: &Args<'_>, at: usize, open: &[u8]) -> Result<Bound, RespRefusal> {
+/// Parses a bound as `ZRANGEBYLEX` writes it: `-`, `+`, `[key` or `(key`. `open`: the one of the
+/// first two that may stand here.
+pub fn parse_bound(args: &Args<'_>, at: usize, open: &[u8]) -> Result<Bound, RespRefusal> {
     const TEXT: &str = "ERR a bound must be `-` (the lowest), `+` (the highest), `[key` or `(key`";
     let arg = args.get_bytes(at);
     if arg.len() > KEY_BYTES_MAX + 1 {
@@ -20,6 +21,16 @@ fn parse_bound(args: &Args<'_>, at: usize, open: &[u8]) -> Result<Bound, RespRef
         _ if arg == open => Ok(Bound::Open),
         _ => Err(RespRefusal::new(TEXT)),
     }
+}
+
+/// Parses the number of rows of a page.
+pub fn parse_limit(args: &Args<'_>, at: usize) -> Result<usize, RespRefusal> {
+    let (limit, max) = (args.natural(at)?, PAGE_ROWS_MAX as u64);
+    if !(1..=max).contains(&limit) {
+        let text = format!("ERR LIMIT must be a number from 1 to {max}");
+        return Err(RespRefusal::from_text(text));
+    }
+    Ok(limit as usize)
 }
 
 /// Parses `[REV] [LIMIT n] [KEYS] [AFTER key]` from argument `from` on.
@@ -38,13 +49,7 @@ fn read_page(
             "KEYS" => range.want = RowContent::Keys,
             "LIMIT" if has_next => {
                 at += 1;
-                let limit = args.natural(at)?;
-                let max = PAGE_ROWS_MAX as u64;
-                if !(1..=max).contains(&limit) {
-                    let text = format!("ERR LIMIT must be a number from 1 to {max}");
-                    return Err(RespRefusal::from_text(text));
-                }
-                range.rows_max = Some(limit as usize);
+                range.rows_max = Some(parse_limit(args, at)?);
             }
             "AFTER" if has_next => {
                 at += 1;
@@ -71,4 +76,21 @@ pub fn prefix(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult 
 
 pub fn delprefix(args: &Args<'_>, _ctx: &mut CommandContext<'_>) -> TranslateResult {
     update(Update::DeletePrefix { prefix: args.key(1)? }, RespShape::Number)
+}
+
+/// Writes the key to continue after, or null, and the entries of a page.
+pub fn write_page(page: &Page, ctx: &mut CommandContext<'_>) {
+    ctx.out.array(2);
+    match page.entries.last().filter(|_| page.more) {
+        Some(last) => ctx.out.value(&last.key),
+        None => ctx.out.null(),
+    }
+    let frames = |entry: &Entry| 1 + usize::from(entry.row.is_some());
+    ctx.out.array(page.entries.iter().map(frames).sum());
+    for entry in &page.entries {
+        ctx.out.value(&entry.key);
+        if let Some(row) = &entry.row {
+            ctx.out.value(&row.value);
+        }
+    }
 }

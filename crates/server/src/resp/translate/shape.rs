@@ -53,6 +53,12 @@ pub enum RespShape {
     Keys(Box<Glob>),
     /// The key to continue after (or null), and keys with or without values.
     Page,
+    /// The continuation (or null), and keys, with terms and values as asked for.
+    IndexPage,
+    /// One index: its definition and its state.
+    Index,
+    /// Indexes, each with its definition and its state.
+    Indexes,
     /// `OK`; the connection records the keys' versions.
     Watch(Box<[Key]>),
     /// The answers of the steps, in an array.
@@ -176,11 +182,15 @@ impl RespShape {
             (_, Body::Updated(Outcome::Read(body))) => self.encode(Ok(*body), ctx),
             (RespShape::Ok, _) => ctx.out.ok(),
             (RespShape::AllOrNone, _) => ctx.out.integer(1),
-            (RespShape::Page, Body::Page(page)) => write_page(&page, ctx),
+            (RespShape::Page, Body::Page(page)) => super::range::write_page(&page, ctx),
             (RespShape::Keys(glob), Body::Page(page)) => write_keys(glob, &page, ctx),
             (RespShape::Watch(keys), Body::Rows(rows)) => watch(keys, &rows, ctx),
             (RespShape::Buckets, Body::Buckets(buckets)) => {
                 super::buckets::write_buckets(&buckets, ctx)
+            }
+            (RespShape::IndexPage, Body::IndexPage(page)) => super::indexes::write_page(&page, ctx),
+            (RespShape::Indexes | RespShape::Index, Body::Indexes(indexes)) => {
+                super::indexes::write_indexes(&indexes, matches!(self, RespShape::Indexes), ctx)
             }
             (RespShape::BucketSelected(bucket), Body::Buckets(_)) => {
                 super::buckets::select(bucket, ctx)
@@ -350,22 +360,6 @@ fn inspect(property: ValueProperty, value: &Value, ctx: &mut CommandContext<'_>)
         ValueProperty::Memory { key_bytes } => {
             let bytes = key_bytes + value.len() + ROW_OVERHEAD_BYTES;
             ctx.out.count(bytes as u64);
-        }
-    }
-}
-
-fn write_page(page: &Page, ctx: &mut CommandContext<'_>) {
-    ctx.out.array(2);
-    match page.entries.last().filter(|_| page.more) {
-        Some(last) => ctx.out.value(&last.key),
-        None => ctx.out.null(),
-    }
-    let frames = |entry: &Entry| 1 + usize::from(entry.row.is_some());
-    ctx.out.array(page.entries.iter().map(frames).sum());
-    for entry in &page.entries {
-        ctx.out.value(&entry.key);
-        if let Some(row) = &entry.row {
-            ctx.out.value(&row.value);
         }
     }
 }

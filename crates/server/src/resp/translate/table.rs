@@ -3,12 +3,13 @@
 //! `commands.txt` describes each command in one line; a test checks that both name the same
 //! commands.
 
+use super::command_docs::{self, Docs};
 use super::{
     CommandContext, TranslateResult, buckets, clients, commands, configuration, connection, expiry,
-    extensions, keys, numbers, range, sequence, server, siblings, slow_log, strings, transaction,
+    extensions, indexes, keys, numbers, range, sequence, server, siblings, slow_log, strings,
+    transaction,
 };
 use crate::resp::frame::Args;
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Function that translates a command's arguments.
@@ -75,19 +76,6 @@ impl Flags {
         ];
         NAMES.into_iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| name)
     }
-}
-
-/// Documentation of a command.
-#[derive(Clone, Copy, Debug)]
-pub struct Docs {
-    /// Group of commands: `string`, `generic`, ...
-    pub group: &'static str,
-    /// First version of Redis that had it; for Credenza's own commands, of Credenza.
-    pub since: &'static str,
-    /// Syntax of its arguments.
-    pub syntax: &'static str,
-    /// Description in one sentence.
-    pub summary: &'static str,
 }
 
 type KeyPositions = (i8, i8, i8);
@@ -277,9 +265,21 @@ const EXTENSIONS: &[Command] = &[
     command("credenza.store", -3, WRITE | DENY_OOM | NO_MULTI, ONE_KEY, siblings::store),
     command("credenza.remove", -2, WRITE | NO_MULTI, ONE_KEY, siblings::remove),
     command("credenza.consistency", -1, ALWAYS | NO_MULTI, NO_KEY, extensions::consistency),
-    command("credenza.index", 1, ALWAYS | NO_MULTI, NO_KEY, extensions::index),
+    Command {
+        subcommands: INDEX_COMMANDS,
+        ..command("credenza.index", -1, ALWAYS | NO_MULTI, NO_KEY, extensions::index)
+    },
     command("credenza.retry", -3, ALWAYS | NO_MULTI, NO_KEY, extensions::retry),
     container("credenza.session", -2, extensions::session_help, SESSION),
+];
+
+const INDEX_COMMANDS: &[Command] = &[
+    command("credenza.index|create", -7, ADMIN | NO_MULTI, NO_KEY, indexes::create),
+    command("credenza.index|drop", 3, ADMIN | NO_MULTI, NO_KEY, indexes::drop),
+    command("credenza.index|list", 2, ALWAYS | NO_MULTI, NO_KEY, indexes::list),
+    command("credenza.index|status", 3, ALWAYS | NO_MULTI, NO_KEY, indexes::status),
+    command("credenza.index|range", -5, READ | NO_MULTI, NO_KEY, indexes::range),
+    command("credenza.index|help", 2, ALWAYS, NO_KEY, indexes::help),
 ];
 
 const SESSION: &[Command] = &[
@@ -330,23 +330,6 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     None
 }
 
-static DOCS: LazyLock<BTreeMap<&'static str, Docs>> = LazyLock::new(|| {
-    let line = |line: &'static str| {
-        let mut parts = line.splitn(5, ';').map(str::trim);
-        let mut next = || parts.next().unwrap_or_default();
-        let name = next();
-        (name, Docs { group: next(), since: next(), syntax: next(), summary: next() })
-    };
-    let lines = include_str!("commands.txt").lines();
-    lines.filter(|line| !line.starts_with('#') && !line.is_empty()).map(line).collect()
-});
-
-/// Returns the names in `commands.txt`.
-#[cfg(test)]
-pub fn documented() -> impl Iterator<Item = &'static str> {
-    DOCS.keys().copied()
-}
-
 impl Command {
     /// Returns true if the command takes this many arguments, including its name.
     #[inline]
@@ -381,8 +364,7 @@ impl Command {
 
     /// Returns the documentation.
     pub fn docs(&self) -> Docs {
-        let default = Docs { group: "generic", since: "", syntax: "", summary: "" };
-        DOCS.get(self.full_name).copied().unwrap_or(default)
+        command_docs::find(self.full_name)
     }
 
     /// Returns Redis' categories of the command.

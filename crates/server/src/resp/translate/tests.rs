@@ -1,7 +1,7 @@
 //! Tests that the table and its documentation name the same commands.
 
-use super::RecentCommand;
 use super::table::{self, Command};
+use super::{RecentCommand, command_docs};
 use crate::resp::errors;
 use base::{Kind, Reason};
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ fn commands() -> Vec<&'static Command> {
 
 #[test]
 fn documented_commands_equal_served_commands() {
-    let documented: BTreeSet<&str> = table::documented().collect();
+    let documented: BTreeSet<&str> = command_docs::documented().collect();
     let served: BTreeSet<&str> = commands().iter().map(|command| command.full_name).collect();
     assert_eq!(documented, served);
     for command in commands() {
