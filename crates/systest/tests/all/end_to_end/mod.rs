@@ -28,6 +28,7 @@ mod groups;
 mod health;
 mod http_page;
 mod idle;
+mod indexes;
 mod limits;
 mod limits_http;
 mod limits_many;

@@ -61,8 +61,7 @@ rows_of!(read_row, READS, Read, {
     Read::KeyCount => r#"/read {"op":"key_count"}"#,
     Read::Assert { .. } => r#"/read {"op":"assert","#,
     Read::AssertExists(_) => r#"/read {"op":"assert_exists","#,
-    // No protocol has a form of it yet: programs that embed a node send it.
-    Read::Index(_) => MEMBERS,
+    Read::Index(_) => "GET /v1/buckets/$b/index/missing?",
 });
 
 rows_of!(session_row, SESSIONS, SessionCall, {
@@ -101,8 +100,7 @@ rows_of!(directory_row, DIRECTORY, DirectoryCall, {
     DirectoryCall::Ring(_) => "GET /v1/cluster/ring",
     DirectoryCall::ResetBucket => "DELETE /v1/buckets/$b/properties",
     DirectoryCall::Access(_) => "PUT /v1/access",
-    // No protocol has a form of it yet: programs that embed a node send it.
-    DirectoryCall::Index(_) => MEMBERS,
+    DirectoryCall::Index(_) => "DELETE /v1/buckets/$b/indexes/",
 });
 
 rows_of!(cluster_row, MEMBERSHIP, ClusterCall, {

@@ -50,6 +50,12 @@ GET /v1/buckets/$b/range?from=p-&to=p-9&reverse=true            | list:second re
 GET /v1/buckets/$b/stream?prefix=$p                             | list:range read:range
 GET /v1/buckets/$b/count                                        | list:all
 GET /v1/buckets/$b/keys?prefix=$p                               | list:all
+GET /v1/buckets/$b/index/missing?equals=1                       | list:all read:all
+GET /v1/buckets/$b/index/missing/stream?equals=1                | list:all read:all
+POST $u/indexes {"name":"matrix","path":"$","type":"int"}       | own:all
+GET /v1/buckets/$b/indexes                                      | read:any
+GET /v1/buckets/$b/indexes/missing                              | read:any
+DELETE /v1/buckets/$b/indexes/matrix                            | own:all
 POST /v1/buckets/$b/delete_prefix {"prefix":"$p"}               | write:range list:range
 +POST /v1/buckets/$b/empty_prefix?confirm=$b {"prefix":"$p"}    | list:range write:range
 POST /v1/buckets/$b/clear?confirm=$b                            | own:all

@@ -78,6 +78,11 @@ MULTI; SET p-2 v; DEL $k; !EXEC           | write:second write:key
 !CREDENZA.RANGE - + KEYS                  | list:all
 !CREDENZA.PREFIX $p                       | list:range read:range
 !CREDENZA.PREFIX $p KEYS                  | list:range
+!CREDENZA.INDEX RANGE missing - +         | list:all read:all
+!CREDENZA.INDEX CREATE matrix PATH $.a TYPE int | own:all
+!CREDENZA.INDEX LIST                      | read:any
+!CREDENZA.INDEX STATUS missing            | read:any
+!CREDENZA.INDEX DROP matrix               | own:all
 !CREDENZA.DELPREFIX $p                    | write:range list:range
 !CREDENZA.FETCH $k                        | read:key
 !CREDENZA.STORE $k v                      | write:key
@@ -141,6 +146,7 @@ MULTI; !DISCARD                           | -
 !CREDENZA.BUCKET                          | -
 !CREDENZA.CONSISTENCY                     | -
 !CREDENZA.INDEX                           | -
+!CREDENZA.INDEX HELP                      | -
 !CREDENZA.SESSION USE 1                   | -
 !CREDENZA.SESSION HELP                    | -
 "#;
