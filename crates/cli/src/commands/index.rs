@@ -291,7 +291,10 @@ mod tests {
         assert_eq!(check_progress(&bucket, &index("ready")).ok(), Some(None));
         let failed = IndexReply { cause: Some("two\tkeys".into()), ..index("failed") };
         for (index, expected) in [
-            (failed, "could not be built: two\\tkeys: mend the records, then `credenza index drop"),
+            (
+                failed,
+                "could not be built: two\\x09keys: mend the records, then `credenza index drop",
+            ),
             (index("dropping"), "was dropped: create it again"),
         ] {
             let failure = check_progress(&bucket, &index).expect_err("it never will be ready");

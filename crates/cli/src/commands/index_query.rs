@@ -204,11 +204,11 @@ mod tests {
         let blob = |text: &str| Blob::from(text.as_bytes());
         let key = IndexRowReply { key: blob("k\t1"), ..IndexRowReply::default() };
         let show = |row: &IndexRowReply| lines(row, Encoding::default());
-        assert_eq!(show(&key), "k\\t1\n");
+        assert_eq!(show(&key), "k\\x091\n");
         let term = IndexRowReply { term: Some(blob("7")), ..key };
-        assert_eq!(show(&term), "k\\t1\t7\n");
+        assert_eq!(show(&term), "k\\x091\t7\n");
         let record = IndexRowReply { value: Some(blob("v")), ..term.clone() };
-        assert_eq!(show(&record), "k\\t1\t7\tv\n");
+        assert_eq!(show(&record), "k\\x091\t7\tv\n");
         let sibling = |value: Option<Blob>| SiblingReply {
             value,
             vtag: String::new(),
@@ -222,6 +222,6 @@ mod tests {
         };
         let siblings = [Some(blob("v")), None, Some(blob("w"))].map(sibling).to_vec();
         let siblings = IndexRowReply { siblings: Some(siblings), ..term };
-        assert_eq!(show(&siblings), "k\\t1\t7\tv\nk\\t1\t7\tw\n");
+        assert_eq!(show(&siblings), "k\\x091\t7\tv\nk\\x091\t7\tw\n");
     }
 }

@@ -1,7 +1,7 @@
 //! OpenAPI document, built from the table of routes, so that the two can't differ.
 
 use super::constants;
-use super::indexes;
+use super::declared_indexes;
 use super::parameters::{BUCKETS_PER_PAGE_MAX, Parameter};
 use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName};
 use super::schemas;
@@ -153,7 +153,7 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
         | Parameter::TermFrom
         | Parameter::TermTo
         | Parameter::AfterRow
-        | Parameter::WantOfRow => indexes::query_schema(parameter),
+        | Parameter::WantOfRow => declared_indexes::query_schema(parameter),
         Parameter::AfterBucket => (
             json!({ "type": "string", "pattern": schemas::SHORT_BUCKET_PATTERN }),
             "Last bucket of the previous page (its `continue`).",

@@ -7,8 +7,8 @@ use super::routes::{
     confirmed, route,
 };
 use super::{
-    access, admission, checkpoints, emptying, hot, import, indexes, key_pages, moves, reload,
-    siblings, slow,
+    access, admission, checkpoints, declared_indexes, emptying, hot, import, key_pages, moves,
+    reload, siblings, slow,
 };
 use crate::counters::OperationKind as Operation;
 use crate::http::Method;
@@ -169,12 +169,12 @@ static ROUTES: [HttpRoute; 82] = [
     moves::DESCRIBE,
     moves::CANCEL,
     key_pages::LIST,
-    indexes::QUERY,
-    indexes::STREAM,
-    indexes::CREATE,
-    indexes::LIST,
-    indexes::DESCRIBE,
-    indexes::DROP,
+    declared_indexes::QUERY,
+    declared_indexes::STREAM,
+    declared_indexes::CREATE,
+    declared_indexes::LIST,
+    declared_indexes::DESCRIBE,
+    declared_indexes::DROP,
     siblings::FETCH,
     siblings::STORE,
     siblings::REMOVE,

@@ -5,9 +5,9 @@ use super::access::{self, AccessRequest};
 use super::admission;
 use super::conditional;
 use super::confirmation;
+use super::declared_indexes;
 use super::emptying::{self, EmptyPrefixCall};
 use super::import;
-use super::indexes;
 use super::json::{bodies, cluster};
 use super::key_pages;
 use super::parameters::BUCKETS_PER_PAGE_MAX;
@@ -271,7 +271,7 @@ fn plan_other(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Erro
 /// Returns the read of a range or an index, of which pages are answered.
 fn paged_read(target: &mut RequestTarget) -> Result<Read, Error> {
     match target.route.name {
-        RouteName::QueryIndex | RouteName::StreamIndex => indexes::read(target),
+        RouteName::QueryIndex | RouteName::StreamIndex => declared_indexes::read(target),
         _ => std::mem::take(&mut target.query.bounds).into_range().map(Read::Range),
     }
 }
@@ -345,7 +345,7 @@ fn directory_call(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, Nati
         RouteName::CreateIndex
         | RouteName::ListIndexes
         | RouteName::DescribeIndex
-        | RouteName::DropIndex => indexes::directory_call(target, body)?,
+        | RouteName::DropIndex => declared_indexes::directory_call(target, body)?,
         name @ (RouteName::SeeRing
         | RouteName::ClaimRing
         | RouteName::SeeRingPlan

@@ -34,7 +34,7 @@ fn index_returns_pages_of_keys_terms_and_records() {
     assert_eq!(client.call(&create), "+OK|");
     let status = ["CREDENZA.INDEX", "STATUS", "by-count"];
     let ready = wait_for(&mut client, &status, |answer| answer.contains("|ready|"));
-    let expected = "*16|$4|name|$8|by-count|$6|number|$1|1|$4|path|$10|$['count']|$4|type|$3|int|\
+    let expected = "*16|$4|name|$8|by-count|$6|number|$1|1|$4|path|$7|$.count|$4|type|$3|int|\
                     $6|format|$4|json|$6|unique|$5|false|$6|strict|$5|false|$5|state|$5|ready|";
     assert_eq!(ready, expected);
     assert_eq!(client.call(&["CREDENZA.INDEX", "LIST"]), format!("*1|{expected}"));

@@ -188,9 +188,15 @@ impl RespShape {
             (RespShape::Buckets, Body::Buckets(buckets)) => {
                 super::buckets::write_buckets(&buckets, ctx)
             }
-            (RespShape::IndexPage, Body::IndexPage(page)) => super::indexes::write_page(&page, ctx),
+            (RespShape::IndexPage, Body::IndexPage(page)) => {
+                super::declared_indexes::write_page(&page, ctx)
+            }
             (RespShape::Indexes | RespShape::Index, Body::Indexes(indexes)) => {
-                super::indexes::write_indexes(&indexes, matches!(self, RespShape::Indexes), ctx)
+                super::declared_indexes::write_indexes(
+                    &indexes,
+                    matches!(self, RespShape::Indexes),
+                    ctx,
+                )
             }
             (RespShape::BucketSelected(bucket), Body::Buckets(_)) => {
                 super::buckets::select(bucket, ctx)

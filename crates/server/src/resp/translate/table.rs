@@ -5,9 +5,9 @@
 
 use super::command_docs::{self, Docs};
 use super::{
-    CommandContext, TranslateResult, buckets, clients, commands, configuration, connection, expiry,
-    extensions, indexes, keys, numbers, range, sequence, server, siblings, slow_log, strings,
-    transaction,
+    CommandContext, TranslateResult, buckets, clients, commands, configuration, connection,
+    declared_indexes, expiry, extensions, keys, numbers, range, sequence, server, siblings,
+    slow_log, strings, transaction,
 };
 use crate::resp::frame::Args;
 use std::sync::LazyLock;
@@ -274,12 +274,12 @@ const EXTENSIONS: &[Command] = &[
 ];
 
 const INDEX_COMMANDS: &[Command] = &[
-    command("credenza.index|create", -7, ADMIN | NO_MULTI, NO_KEY, indexes::create),
-    command("credenza.index|drop", 3, ADMIN | NO_MULTI, NO_KEY, indexes::drop),
-    command("credenza.index|list", 2, ALWAYS | NO_MULTI, NO_KEY, indexes::list),
-    command("credenza.index|status", 3, ALWAYS | NO_MULTI, NO_KEY, indexes::status),
-    command("credenza.index|range", -5, READ | NO_MULTI, NO_KEY, indexes::range),
-    command("credenza.index|help", 2, ALWAYS, NO_KEY, indexes::help),
+    command("credenza.index|create", -7, ADMIN | NO_MULTI, NO_KEY, declared_indexes::create),
+    command("credenza.index|drop", 3, ADMIN | NO_MULTI, NO_KEY, declared_indexes::drop),
+    command("credenza.index|list", 2, ALWAYS | NO_MULTI, NO_KEY, declared_indexes::list),
+    command("credenza.index|status", 3, ALWAYS | NO_MULTI, NO_KEY, declared_indexes::status),
+    command("credenza.index|range", -5, READ | NO_MULTI, NO_KEY, declared_indexes::range),
+    command("credenza.index|help", 2, ALWAYS, NO_KEY, declared_indexes::help),
 ];
 
 const SESSION: &[Command] = &[
