@@ -76,9 +76,9 @@ pub enum DirectoryCall {
 /// Place of a new bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketPlace {
-    /// In this group.
+    /// Group with this number.
     Group(GroupId),
-    /// In the group with this number of voters that has the fewest buckets.
+    /// Number of voters of the group, which is the one of that size with the fewest buckets.
     Replicas(u32),
 }
 

@@ -158,11 +158,11 @@ pub enum ReportPlace {
 pub enum ReportedState {
     /// Entries of older records are being added.
     Building(BuildProgress),
-    /// All entries are there, and every write maintains them. Holds the number of records.
+    /// Complete: every record has its entries, and writes maintain them. Number of records.
     Complete(u64),
     /// Building it failed, for this reason.
     Failed(String),
-    /// It is out of force there, and its entries are removed.
+    /// Removed: out of force there, with no entry left.
     Removed,
 }
 
@@ -199,9 +199,9 @@ pub struct IndexQuery {
 pub enum TermSelection {
     /// One term.
     Equal(Bytes),
-    /// All terms between two bounds, lower bound first.
+    /// Terms between two bounds, lower bound first.
     Between(Bound, Bound),
-    /// All terms that begin so.
+    /// Terms that begin so.
     Prefix(Bytes),
 }
 
@@ -262,7 +262,7 @@ impl IndexContent {
 
 impl IndexQuery {
     /// Checks the query against the limits of every bucket, before it is sent to another node.
-    /// Whoever knows the definition checks terms by their type. Errors: `malformed`, `too_large`.
+    /// Types of terms are checked where the definition is known. Errors: `malformed`, `too_large`.
     pub fn check(&self) -> Result<()> {
         if self.index.is_empty() {
             let text = "an index query names an index, a field, `$key` or `$bucket`";

@@ -1,7 +1,7 @@
 //! Queries of one field: the terms that a request selects, and where its next page begins.
 //!
-//! All who answer queries read requests by these functions, so a continuation that one node
-//! returned is understood by every other.
+//! Groups and vnodes both read requests by these functions, so every node understands a
+//! continuation that another returned.
 
 use crate::continuation::{Continuation, QueryDigest};
 use crate::field::IndexField;

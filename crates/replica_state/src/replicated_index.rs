@@ -37,14 +37,14 @@ const DEFINITION_BYTES_MAX: usize = 4 * 1024;
 /// Phase of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IndexPhase {
-    /// Every change of a row maintains it, and entries of older rows are being added.
+    /// Building: changes of rows maintain it, and entries of older rows are being added.
     Building = 1,
-    /// It has the entries of all rows.
+    /// Ready: it has the entries of all rows.
     Ready = 2,
-    /// It is unique and rows have the same term, or a row has too many entries. Nothing maintains
-    /// it: it can only be dropped.
+    /// Failed: it is unique and rows have the same term, or a row has too many entries. Nothing
+    /// maintains it: it can only be dropped.
     Failed = 3,
-    /// Nothing maintains it, and its entries are being removed.
+    /// Dropping: nothing maintains it, and its entries are being removed.
     Dropping = 4,
 }
 

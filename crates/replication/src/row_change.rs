@@ -11,7 +11,7 @@ use replica_state::layout::{self, StoredRow};
 /// Row under a key before a change, as far as the writer has read it.
 #[derive(Clone, Copy, Debug)]
 pub enum RowBefore<'a> {
-    /// It was not read; or it was read as absent, and may have expired.
+    /// Unknown row: not read, or read as absent and possibly expired.
     Unread,
     /// The row, expired or not.
     Read(&'a StoredRow),

@@ -169,13 +169,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct QueryCommand {
         #[command(flatten)]
         terms: TermArguments,
     }
 
     fn query(line: &str) -> Option<String> {
-        let line = Line::try_parse_from(["query"].into_iter().chain(line.split(' '))).ok()?;
+        let line =
+            QueryCommand::try_parse_from(["query"].into_iter().chain(line.split(' '))).ok()?;
         line.terms.query(Encoding::default()).ok()
     }
 

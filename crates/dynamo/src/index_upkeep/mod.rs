@@ -61,7 +61,7 @@ impl VnodeStore {
     }
 
     /// Brings a declared index of a bucket into force; its build begins. Returns the ticket.
-    /// Nothing changes if it is in force already. Errors: `already_exists` if its number or name is
+    /// Idempotent while it is in force. Errors: `already_exists` if its number or name is
     /// taken, also by an index that is being dropped; those of [`IndexDefinition::check`].
     pub fn add_index(&self, bucket: &BucketName, definition: IndexDefinition) -> Result<u64> {
         definition.check(Consistency::Available)?;

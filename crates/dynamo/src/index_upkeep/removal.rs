@@ -1,7 +1,7 @@
 //! Removal of a dropped index: its entries go page by page, and its record with the last of them.
 //!
-//! Since its record says that it is dropped, no change of a row writes an entry of it. A page needs
-//! no cursor: it begins at the first entry that is left, also after a crash.
+//! Changes of rows write no entry of it any more, as its record says that it is dropped. A page
+//! needs no cursor: it begins at the first entry that is left, also after a crash.
 
 use super::read_record;
 use crate::vnode_store::VnodeStore;

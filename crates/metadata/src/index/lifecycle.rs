@@ -17,11 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Effect of an event on the row of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RowEffect {
-    /// It stays as it is.
+    /// Leaves it as it is.
     Keep,
-    /// It is replaced.
+    /// Replaces it.
     Put(DirectoryIndex),
-    /// It is removed.
+    /// Removes it.
     Delete,
 }
 

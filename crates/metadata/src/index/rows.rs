@@ -43,18 +43,18 @@ pub(crate) struct DirectoryIndex {
 /// State of a declared index in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DirectoryState {
-    /// It is being built.
+    /// Building: entries of older records are being added.
     Building {
         /// Progress in the group of a consistent bucket.
         progress: BuildProgress,
         /// Progress at the nodes that hold rows of an available bucket.
         nodes: BTreeMap<NodeId, NodeProgress>,
     },
-    /// It answers queries.
+    /// Ready for queries.
     Ready,
     /// Building it failed, for this reason.
     Failed(String),
-    /// It is being removed from the group of a consistent bucket.
+    /// Dropping: the group of a consistent bucket removes its entries.
     Dropping,
 }
 

@@ -38,7 +38,7 @@ pub struct IndexStep {
 /// Outcome of adding the entries of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AddedRow {
-    /// They are all there.
+    /// Whole row: all its entries are there.
     Whole,
     /// The page is full before the last one: the next step begins with this row again.
     Part,

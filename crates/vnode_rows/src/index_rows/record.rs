@@ -32,9 +32,9 @@ pub enum IndexId {
 pub enum IndexPhase {
     /// Changes of rows change its entries; those of earlier rows are being added.
     Building = 1,
-    /// Every row has its entries.
+    /// Ready: every row has its entries.
     Ready = 2,
-    /// It is out of force, and its entries are being removed.
+    /// Dropping: out of force, while its entries are being removed.
     Dropping = 3,
 }
 
