@@ -210,6 +210,14 @@ fn members_removed_while_away_serve_every_group_in_the_end() {
     taken_out(4_150);
 }
 
+/// Checks the rules of answers without a lease where masters never have one, and where a master
+/// that resumes does not know that another one led.
+#[test]
+fn mutants_of_answers_without_leases_are_detected() {
+    let soon = [Mutant::AnswerNoOpWithoutLease, Mutant::ReadWithoutLease];
+    check(frozen, MUTANT_SEEDS).assert_detected(&soon, &[]);
+}
+
 #[test]
 fn removed_member_that_keeps_its_part_is_detected() {
     check(taken_out, MUTANT_SEEDS).assert_detected(&[Mutant::KeepRemovedMember], &[]);

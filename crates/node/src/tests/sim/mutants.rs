@@ -39,10 +39,11 @@ const OTHER_FAILURES: [(Mutant, &str); 3] = [
     (Mutant::StayMasterWithHungDisk, ": a disk hangs"),
 ];
 
-const FIRST_SEEDS: [(Mutant, u64); 3] = [
+const FIRST_SEEDS: [(Mutant, u64); 4] = [
     (Mutant::SkipAcceptSync, 2_100),
     (Mutant::TreatTornLogAsComplete, 3_800),
     (Mutant::DeleteLeftoversUnchecked, 4_400),
+    (Mutant::ReadPastRunEnd, 4_800),
 ];
 
 /// Returns a mutation check with this number of histories.
