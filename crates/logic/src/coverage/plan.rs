@@ -27,9 +27,9 @@ pub struct CoverageRequest<'a> {
     /// Number of replicas that answer for each partition (R). It counts as 1 if it is 0, and as the
     /// number of owners if a partition has fewer.
     pub replicas: usize,
-    /// Node that makes the plan, which is up: it is first among equals.
+    /// Node that makes the plan: it is first among equals.
     pub local: NodeId,
-    /// True if fallbacks answer in the place of owners that are down.
+    /// True if fallbacks answer in the place of owners that are down, beside one that is up.
     pub use_fallbacks: bool,
 }
 
@@ -146,7 +146,7 @@ impl CoverageRequest<'_> {
         needed: &mut u8,
         is_down: &impl Fn(NodeId) -> bool,
     ) {
-        let is_up = |node: &NodeId| *node == self.local || !is_down(*node);
+        let is_up = |node: &NodeId| !is_down(*node);
         let is_free = |node: &NodeId| !asked.contains(node) && is_up(node);
         let owners = self.ring.owners(partition, self.copies);
         let replicas = self.replicas.clamp(1, owners.len().max(1));
@@ -157,7 +157,8 @@ impl CoverageRequest<'_> {
         if count > 0 {
             demands.push(Demand { partition, count, candidates: free, is_fallback: false });
         }
-        if rest == 0 || !self.use_fallbacks {
+        let has_owner = count > 0 || owners.iter().any(|node| asked.contains(node));
+        if rest == 0 || !self.use_fallbacks || !has_owner {
             return;
         }
         // One fallback for each owner that is down: those have its writes, and later ones nothing.

@@ -46,7 +46,7 @@ fn nodes_of_fetch(
     asked.collect()
 }
 
-/// Checks a plan, partition by partition. `is_down`: which nodes are down, never the local one.
+/// Checks a plan, partition by partition. `is_down`: which nodes are down.
 fn check(request: &CoverageRequest, plan: &CoveragePlan, is_down: impl Fn(NodeId) -> bool) {
     let incomplete = plan.incomplete();
     for partition in partitions(request.ring) {
@@ -59,11 +59,11 @@ fn check(request: &CoverageRequest, plan: &CoveragePlan, is_down: impl Fn(NodeId
             .collect();
         let needed = request.replicas.clamp(1, owners.len());
         let of_fetch = nodes_of_fetch(request, partition, &is_down);
-        let possible = of_fetch.iter().filter(|node| !is_down(**node)).count();
+        let up = owners.iter().filter(|node| !is_down(**node)).count();
+        let possible = of_fetch.iter().filter(|node| up > 0 && !is_down(**node)).count();
         assert_eq!(asked.len(), needed.min(possible), "partition {partition}: {asked:?}");
         assert_eq!(plan.answers(partition), asked.len());
         assert_eq!(incomplete.contains(partition), possible < needed);
-        let up = owners.iter().filter(|node| !is_down(**node)).count();
         for node in &asked {
             let share = &plan.shares()[node];
             assert!(!is_down(*node), "{node} is down");
@@ -102,9 +102,31 @@ fn two_of_five_nodes_answer_for_all_partitions_with_one_replica() {
 #[test]
 fn single_node_answers_alone() {
     let ring = ring_of(1, 8, 3, 0);
-    let plan = request(&ring, 2, 1).plan(|_| true);
+    let plan = request(&ring, 2, 1).plan(|_| false);
     assert_eq!(plan.shares()[&NodeId(1)].owned.to_string(), "0-7");
     assert_eq!(plan.check_complete(), Ok(()));
+}
+
+#[test]
+fn local_node_that_can_not_answer_is_not_asked() {
+    let ring = ring_of(3, 8, 3, 0);
+    let plan = request(&ring, 2, 1).plan(|node| node.0 == 1);
+    assert_eq!(plan.shares().keys().map(|node| node.0).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(plan.check_complete(), Ok(()));
+}
+
+#[test]
+fn fallbacks_do_not_answer_where_no_owner_does() {
+    let ring = ring_of(6, 64, 3, 0);
+    let down = [NodeId(2), NodeId(3), NodeId(4)];
+    let plan = request(&ring, 2, 1).plan(|node| down.contains(&node));
+    let alone = partitions(&ring).filter(|partition| {
+        let owners = ring.owners(*partition, 3);
+        owners.iter().all(|node| down.contains(node))
+    });
+    let error = plan.check_complete().expect_err("some partition has no owner");
+    assert!(error.partitions.iter().eq(alone) && !error.partitions.is_empty());
+    assert_eq!(error.shortfall, Shortfall { share: Share::R, got: 0, needed: 2 });
 }
 
 #[test]
@@ -169,7 +191,7 @@ proptest! {
     ) {
         let request = CoverageRequest { use_fallbacks, ..request(&ring, replicas, local) };
         let plan = request.plan(|node| down.contains(&node));
-        check(&request, &plan, |node| node.0 != local && down.contains(&node));
+        check(&request, &plan, |node| down.contains(&node));
         prop_assert_eq!(&plan, &request.plan(|node| down.contains(&node)));
         // What the local node can answer needs no request.
         if let Some(share) = plan.shares().get(&NodeId(local)) {
@@ -228,7 +250,11 @@ fn check_replaced(
         let of_fetch = nodes_of_fetch(request, partition, &is_down);
         let possible = of_fetch.iter().filter(|node| !is_down(**node)).count();
         let needed = request.replicas.clamp(1, owners.len());
-        assert_eq!(asked.len(), needed.min(possible), "partition {partition}: {asked:?}");
+        match owners.iter().any(|node| !is_down(*node)) {
+            true => assert_eq!(asked.len(), needed.min(possible), "{partition}: {asked:?}"),
+            // Fallbacks may be left that were asked beside an owner.
+            false => assert!(asked.len() < needed, "{partition}: {asked:?}"),
+        }
         assert_eq!(plan.answers(partition), asked.len());
         assert_eq!(plan.incomplete().contains(partition), asked.len() < needed);
         assert!(asked.iter().all(|node| of_fetch.contains(node) && !is_down(*node)));
