@@ -45,6 +45,8 @@ base::mutants! {
         KeepStaleEntries,
         /// Builds an index from rows as they were, not as they are once their entries are added.
         BuildFromSnapshotAlone,
+        /// Shows entries of indexes on which replicas differ, without reading their keys.
+        ShowUnverifiedEntries,
         /// Forgets the outcomes of sessions, so that a retry applies again.
         ForgetSessionOutcomes,
         /// Deletes a hint before the node that it names has answered.
