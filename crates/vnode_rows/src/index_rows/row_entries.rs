@@ -33,7 +33,8 @@ impl RowDeriver<'_> {
         row.map(|row| self.entries_of(&row)).unwrap_or_default()
     }
 
-    fn entries_of(&self, row: &Row) -> RowEntries {
+    /// Returns the entries of a row.
+    pub fn entries_of(&self, row: &Row) -> RowEntries {
         let mut entries = RowEntries::new();
         for value in row.values() {
             if value.is_tombstone() || value.is_typed() {
