@@ -11,22 +11,22 @@
 //! Promises: rows are returned in order, each once; a row that enough of its partition's replicas
 //! have throughout the read is returned, whichever nodes are lost and however the ring changes
 //! meanwhile; at most one page of each node is kept.
-//! Never: answers with fewer than R replicas of a partition (it fails, and names the partitions);
-//! asks a node again that was lost during the read.
+//! Never: answers with fewer than R replicas of a partition, unless the query allows it (it fails,
+//! and names the partitions); asks a node again that was lost during the read or can't answer.
 
 use super::coverage_plans::CoverageNeeds;
+use super::coverage_query::{CoverageQuery, PageRequest, QueryPage};
 use super::join_set::JoinSet;
 use super::key_owners::{RingTarget, no_ring};
-use super::message::{MessageResult, VnodeQuestion};
 use crate::Available;
 use base::codec::Malformed;
 use base::error::corrupt;
 use base::limits::{FORWARD_MS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
+use base::range::Direction;
 use base::{Error, Kind, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
 use logic::coverage::{
     CoveragePlan, CoverageShare, CoverageShares, IncompleteCoverage, MergedRow, StreamMerge,
-    StreamPage,
 };
 use runtime::world;
 use runtime::world::sleep;
@@ -44,42 +44,6 @@ const RING_PAUSE: Duration = Duration::from_millis(50);
 /// many nodes that each would be asked for fewer than a usual page.
 const ROUND_ROWS_MAX: usize = 2 * PAGE_ROWS_MAX;
 
-/// Part of a stream that a node is asked for.
-#[derive(Clone, Debug)]
-pub(super) struct PageRequest<P> {
-    /// Partitions that the node answers for.
-    pub(super) spans: Vec<SlotSpan>,
-    /// Position after which the page begins. `None`: at the first row.
-    pub(super) after: Option<P>,
-    /// Maximum number of rows.
-    pub(super) rows_max: usize,
-}
-
-/// Page of the rows that a query asks for.
-pub(super) type QueryPage<Q> =
-    StreamPage<<Q as CoverageQuery>::Position, <Q as CoverageQuery>::Value>;
-
-/// Query that nodes answer with rows of the partitions that they are asked for.
-pub(super) trait CoverageQuery: Clone + Send + 'static {
-    /// Position of a row in the order of the read.
-    type Position: Ord + Clone + Send + 'static;
-    /// Rest of a row, which is compared between its replicas.
-    type Value: PartialEq + Send + 'static;
-
-    /// Builds the question for a page.
-    fn question(self, page: PageRequest<Self::Position>) -> VnodeQuestion;
-
-    /// Decodes the answer to it.
-    fn take_page(bytes: &Bytes) -> MessageResult<QueryPage<Self>>;
-
-    /// Reads a page from this node's rows.
-    fn read_page(
-        self,
-        available: Arc<Available>,
-        page: PageRequest<Self::Position>,
-    ) -> impl Future<Output = Result<QueryPage<Self>>> + Send + 'static;
-}
-
 /// Stream of a plan: a node and the partitions that it answers for.
 type NodeStream = (NodeId, Vec<SlotSpan>);
 
@@ -94,8 +58,12 @@ pub(super) struct CoverageRead<Q: CoverageQuery> {
     streams: Vec<NodeStream>,
     /// Number of replicas whose equal rows agree: as many as answer for a partition.
     replicas: usize,
-    /// Nodes that were lost during the read.
+    /// Nodes that were lost during the read, or could not answer.
     lost: BTreeSet<NodeId>,
+    /// Refusal of a node that could not answer.
+    unready: Option<Error>,
+    /// True if a partition had too few replicas, as the query allows.
+    is_partial: bool,
     /// Number of new plans since a row was returned.
     replans: usize,
 }
@@ -128,8 +96,8 @@ impl<Q: CoverageQuery> CoverageRead<Q> {
     ) -> Result<CoverageRead<Q>> {
         let lost = BTreeSet::new();
         let plan = available.coverage_plan(needs, &lost)?;
-        let (streams, merge) = open_streams(&plan, after);
-        Ok(CoverageRead {
+        let (streams, merge) = open_streams(&plan, after, query.direction());
+        let mut read = CoverageRead {
             available: available.clone(),
             query,
             needs,
@@ -138,8 +106,22 @@ impl<Q: CoverageQuery> CoverageRead<Q> {
             replicas: most_answers(&plan),
             plan,
             lost,
+            unready: None,
+            is_partial: false,
             replans: 0,
-        })
+        };
+        read.check_plan()?;
+        Ok(read)
+    }
+
+    /// Refuses a plan that lacks replicas of a partition, unless the query allows it.
+    fn check_plan(&mut self) -> Result<()> {
+        let Err(incomplete) = self.plan.check_complete() else { return Ok(()) };
+        if self.query.allows_partial() && !self.plan.shares().is_empty() {
+            self.is_partial = true;
+            return Ok(());
+        }
+        Err(self.unready.clone().unwrap_or_else(|| no_quorum(&incomplete)))
     }
 
     /// Returns the next row. `None`: there is none. `rows_max`: number of rows that the caller
@@ -168,6 +150,17 @@ impl<Q: CoverageQuery> CoverageRead<Q> {
         !self.merge.is_complete()
     }
 
+    /// Returns the position of the last row that was returned. `None`: the read is at its
+    /// beginning.
+    pub(super) fn position(&self) -> Option<&Q::Position> {
+        self.merge.position()
+    }
+
+    /// Returns true if rows of some partition may be missing, as the query allows.
+    pub(super) fn is_partial(&self) -> bool {
+        self.is_partial
+    }
+
     /// Asks for the next page of each stream that the merge awaits, and handles the answers. A
     /// node that is lost after `end_ms` ends the read.
     async fn ask_awaited(&mut self, rows_max: usize, end_ms: u64) -> Result<()> {
@@ -187,6 +180,12 @@ impl<Q: CoverageQuery> CoverageRead<Q> {
                     taken.map_err(|_| corrupt(Malformed("order of a page")))?;
                 }
                 Err(error) if error.reason == Reason::Changed => refusal = Some(error),
+                Err(error) if error.reason == Reason::IndexBuilding => {
+                    self.lost.insert(node);
+                    self.unready = Some(error);
+                    // It is up, and takes writes itself: a fallback has none of them.
+                    self.needs.use_fallbacks = false;
+                }
                 Err(error) if node != self.available.node && error.kind() == Kind::Unavailable => {
                     self.lost.insert(node);
                     lost = Some(error);
@@ -224,7 +223,7 @@ impl<Q: CoverageQuery> CoverageRead<Q> {
             } else {
                 let question = query.question(page).write();
                 let answer = available.ask_for_page(RingTarget { node, epoch }, question).await;
-                answer.and_then(|bytes| Q::take_page(&bytes).map_err(corrupt))
+                answer.and_then(|bytes| Q::take_page(&bytes))
             };
             (stream, answer)
         }
@@ -242,9 +241,11 @@ impl<Q: CoverageQuery> CoverageRead<Q> {
             sleep(RING_PAUSE).await;
         }
         self.plan = self.available.coverage_plan(self.needs, &self.lost)?;
+        self.check_plan()?;
         self.replicas = most_answers(&self.plan);
         let after = self.merge.position().cloned();
-        (self.streams, self.merge) = open_streams(&self.plan, after);
+        let direction = self.query.direction();
+        (self.streams, self.merge) = open_streams(&self.plan, after, direction);
         Ok(())
     }
 
@@ -261,7 +262,7 @@ impl<Q: CoverageQuery> CoverageRead<Q> {
                 let text = "the ring has changed: try again";
                 return self.replan(Error::new(Reason::Changed, text)).await;
             };
-            self.plan.check_complete().map_err(|incomplete| no_quorum(&incomplete))?;
+            self.check_plan()?;
             self.replace_streams(node, &shares);
         }
         Ok(())
@@ -300,6 +301,7 @@ fn page_rows(rows_max: usize, nodes: usize) -> usize {
 fn open_streams<P: Ord + Clone, V: PartialEq>(
     plan: &CoveragePlan,
     after: Option<P>,
+    direction: Direction,
 ) -> (Vec<NodeStream>, StreamMerge<P, V>) {
     let partitions = plan.partitions();
     let stream = |(node, share): (&NodeId, &CoverageShare)| {
@@ -309,7 +311,8 @@ fn open_streams<P: Ord + Clone, V: PartialEq>(
         (*node, spans)
     };
     let streams: Vec<_> = plan.shares().iter().map(stream).collect();
-    let merge = StreamMerge::new(streams.len(), after, false);
+    let is_descending = direction == Direction::Descending;
+    let merge = StreamMerge::new(streams.len(), after, is_descending);
     (streams, merge)
 }
 
@@ -325,8 +328,7 @@ fn no_quorum(incomplete: &IncompleteCoverage) -> Error {
 }
 
 impl Available {
-    /// Returns a plan by the current ring, without the lost nodes. Errors: there is no ring, or a
-    /// partition has too few replicas.
+    /// Returns a plan by the current ring, without the lost nodes. Errors: there is no ring.
     fn coverage_plan(
         &self,
         needs: CoverageNeeds,
@@ -338,9 +340,7 @@ impl Available {
         let nodes = ring.layout().nodes().keys().chain(next).copied();
         let is_down = |node: &NodeId| lost.contains(node) || !self.reaches(*node);
         let down = nodes.filter(is_down).collect();
-        let plan = table.coverage_plan(needs, self.node, down);
-        plan.check_complete().map_err(|incomplete| no_quorum(&incomplete))?;
-        Ok(plan)
+        Ok(table.coverage_plan(needs, self.node, down))
     }
 
     /// Asks another node for a page, by the ring by which it was chosen. That may be outdated when

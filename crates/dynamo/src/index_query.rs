@@ -55,8 +55,9 @@ impl SlotFilter {
 
 impl Available {
     /// Answers a query of a bucket's index with a page for these partitions. `epoch`: that of the
-    /// ring by which the sender chose this node. Errors: `changed` if this node no longer keeps one
-    /// of them.
+    /// ring by which the sender chose this node. Errors: `changed` if the owners of one of them
+    /// have changed since: replicas by different rings may together lack a write that enough owners
+    /// have, as in a read of one key.
     pub async fn index_page(
         self: &Arc<Available>,
         epoch: u64,
@@ -64,7 +65,17 @@ impl Available {
         bucket: BucketName,
         query: IndexQuery,
     ) -> Result<IndexAnswer> {
-        self.check_list_epoch(epoch, &spans, self.copies_of(&bucket)?)?;
+        self.check_spans_epoch(epoch, &spans)?;
+        self.local_index_page(spans, bucket, query).await
+    }
+
+    /// Reads a page of an index from these partitions of this node.
+    pub(super) async fn local_index_page(
+        self: &Arc<Available>,
+        spans: Vec<SlotSpan>,
+        bucket: BucketName,
+        query: IndexQuery,
+    ) -> Result<IndexAnswer> {
         let (available, now_ms) = (self.clone(), world::unix_ms());
         self.read_blocking(move || {
             let snapshot = available.trees.snapshot();

@@ -6,9 +6,10 @@
 //! reads them.
 
 use super::coverage_plans::CoverageNeeds;
-use super::coverage_read::{CoverageQuery, CoverageRead, PageRequest, QueryPage};
+use super::coverage_query::{CoverageQuery, PageRequest, QueryPage};
+use super::coverage_read::CoverageRead;
 use super::list_scan::NamePage;
-use super::message::{MessageResult, VnodeQuestion};
+use super::message::VnodeQuestion;
 use super::reply;
 use crate::Available;
 use base::codec::Malformed;
@@ -47,9 +48,9 @@ impl CoverageQuery for ListedNames {
         }
     }
 
-    fn take_page(bytes: &Bytes) -> MessageResult<QueryPage<ListedNames>> {
-        let page = reply::take_names(bytes)?;
-        to_stream_page(page).ok_or(Malformed("page of names"))
+    fn take_page(bytes: &Bytes) -> Result<QueryPage<ListedNames>> {
+        let page = reply::take_names(bytes).map_err(corrupt)?;
+        to_stream_page(page).ok_or_else(|| corrupt(Malformed("page of names")))
     }
 
     async fn read_page(

@@ -62,6 +62,14 @@ impl Available {
         })
     }
 
+    /// Waits until the warm-up ends, at most for this time in milliseconds.
+    pub(super) async fn wait_until_warm(&self, wait_ms: u64) {
+        let began = world::milliseconds();
+        while self.check_warmup().is_err() && world::milliseconds() < began + wait_ms {
+            sleep(CHECK_PAUSE).await;
+        }
+    }
+
     /// Waits until the warm-up ends, at most for the request's timeout, and leaves the remaining
     /// timeout in the request.
     pub(super) async fn wait_for_warmup(&self, request: &mut Request) {
@@ -70,9 +78,7 @@ impl Available {
         }
         let began = world::milliseconds();
         let wait_ms = timeout_field(&mut request.call).and_then(|it| *it).unwrap_or(WARMUP_MS_MAX);
-        while self.check_warmup().is_err() && world::milliseconds() < began + wait_ms {
-            sleep(CHECK_PAUSE).await;
-        }
+        self.wait_until_warm(wait_ms).await;
         let waited_ms = world::milliseconds() - began;
         if let Some(Some(timeout_ms)) = timeout_field(&mut request.call) {
             *timeout_ms = timeout_ms.saturating_sub(waited_ms).max(1);

@@ -51,7 +51,7 @@ pub struct Metrics {
     pub snapshot_resumes: AtomicU64,
     /// Masters that continued although torn logs may have held more.
     pub may_lack: AtomicU64,
-    /// Entries of indexes of consistent buckets that a check found wrong, and mended.
+    /// Entries of indexes that a check found wrong, and mended.
     pub index_entries_mended: AtomicU64,
     /// Counters of available buckets.
     pub available: AvailableCounters,

@@ -1,12 +1,12 @@
-//! Work on indexes in the background: builds, removals and the scrub, page by page, within a budget
-//! of bytes a second.
+//! Work on indexes in the background, page by page: builds and removals, within a budget of bytes a
+//! second, and the scrub. The caller says when (`node/vnode_index_keeper.rs`).
 
-use super::scrub::ScrubCursor;
+use super::scrub::{ScrubCursor, ScrubPage};
 use crate::Available;
 use crate::index_mends::IndexMends;
 use crate::vnode_store::VnodeStore;
 use base::Result;
-use runtime::round::progress;
+use runtime::metrics::Metrics;
 use runtime::world;
 use runtime::world::sleep_or_cancelled;
 use std::sync::Arc;
@@ -47,55 +47,32 @@ impl VnodeStore {
 }
 
 impl Available {
-    /// Builds and removes indexes until nothing is left to do, or the node stops. Asks
-    /// `bytes_per_second` for the budget before each page; 0: no limit.
-    pub async fn work_on_indexes(
-        self: &Arc<Available>,
-        bytes_per_second: impl Fn() -> u64,
-    ) -> Result<()> {
-        while let Some((id, phase)) = self.vnode_store.unfinished_index()? {
-            progress();
-            if self.tasks.is_cancelled() {
-                return Ok(());
-            }
-            // The page is read from the store: it must have what was changed for the page before.
-            self.vnode_store.wait_stored(self.vnode_store.last_ticket()).await?;
-            let (began_ms, available) = (world::milliseconds(), self.clone());
-            let written =
-                self.read_blocking(move || available.vnode_store.write_next_page(&id, phase));
-            let WrittenPage { ticket, bytes } = written.await?;
-            if let Some(ticket) = ticket {
-                self.vnode_store.wait_stored(ticket).await?;
-            }
-            self.pace(began_ms, bytes, bytes_per_second()).await;
+    /// Takes the next step of a build or a removal: one page, within a budget of bytes a second; 0:
+    /// no limit. Returns false if there is nothing to build or to remove.
+    pub async fn work_on_index(self: &Arc<Available>, bytes_per_second: u64) -> Result<bool> {
+        let Some((id, phase)) = self.vnode_store.unfinished_index()? else { return Ok(false) };
+        // The page is read from the store: it must have what was changed for the page before.
+        self.vnode_store.wait_stored(self.vnode_store.last_ticket()).await?;
+        let (began_ms, available) = (world::milliseconds(), self.clone());
+        let written = self.read_blocking(move || available.vnode_store.write_next_page(&id, phase));
+        let WrittenPage { ticket, bytes } = written.await?;
+        if let Some(ticket) = ticket {
+            self.vnode_store.wait_stored(ticket).await?;
         }
-        Ok(())
+        self.pace(began_ms, bytes, bytes_per_second).await;
+        Ok(true)
     }
 
-    /// Checks all entries of this node against its rows once, both ways, and mends them. Returns
-    /// the numbers of entries that were mended. Asks `bytes_per_second` as
-    /// [`Available::work_on_indexes`] does.
-    pub async fn scrub_indexes(
-        self: &Arc<Available>,
-        bytes_per_second: impl Fn() -> u64,
-    ) -> Result<IndexMends> {
-        let (mut mends, mut next) = (IndexMends::default(), Some(ScrubCursor::default()));
-        while let Some(cursor) = next {
-            progress();
-            if self.tasks.is_cancelled() {
-                return Ok(mends);
-            }
-            let (began_ms, available) = (world::milliseconds(), self.clone());
-            let page = self.read_blocking(move || available.vnode_store.scrub_page(cursor)).await?;
-            mends.add(page.mends);
-            next = page.next;
-            self.pace(began_ms, page.bytes, bytes_per_second()).await;
+    /// Checks the next page of rows or entries, and mends the entries that differ.
+    pub async fn scrub_index_page(self: &Arc<Available>, cursor: ScrubCursor) -> Result<ScrubPage> {
+        let available = self.clone();
+        let page = self.read_blocking(move || available.vnode_store.scrub_page(cursor)).await?;
+        if page.mends != IndexMends::default() {
+            let IndexMends { missing, stale } = page.mends;
+            Metrics::add(&self.metrics.index_entries_mended, missing + stale);
+            tracing::error!(target: "node", missing, stale, "entries of indexes differed from rows");
         }
-        if mends != IndexMends::default() {
-            let IndexMends { missing, stale } = mends;
-            tracing::warn!(target: "node", missing, stale, "entries of indexes differed from rows");
-        }
-        Ok(mends)
+        Ok(page)
     }
 
     /// Pauses until a page has taken as long as the budget asks for.

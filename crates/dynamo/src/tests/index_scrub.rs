@@ -3,7 +3,7 @@
 use super::index_laws::{IndexedNode, NodeEvent, ValueKind, definition, differences_in};
 use super::test_node::bucket;
 use crate::IndexMends;
-use crate::index_upkeep::IndexDifference;
+use crate::index_upkeep::{IndexDifference, ScrubCursor};
 use bytes::Bytes;
 use indexes::{IndexEntry, IndexField, IndexNumber, Term};
 use store::RowChange;
@@ -79,7 +79,7 @@ async fn background_work_builds_scrubs_and_keeps_its_budget() {
     assert_eq!(store.index_statuses().expect("memory").len(), 2);
     store.add_index(&bucket(), definition(3)).expect("taken");
     store.drop_index(&bucket(), IndexNumber(1)).expect("taken");
-    node.node.during(available.work_on_indexes(|| 0)).await.expect("no faults");
+    while node.node.during(available.work_on_index(0)).await.expect("no faults") {}
     let statuses = store.index_statuses().expect("memory");
     let declared = |number| IndexId::Declared(bucket(), IndexNumber(number));
     let ids: Vec<_> = statuses.iter().map(|status| status.id.clone()).collect();
@@ -88,8 +88,12 @@ async fn background_work_builds_scrubs_and_keeps_its_budget() {
     assert!(statuses.iter().all(|status| is_ready(status.phase) && status.slots_done == 1_024));
     assert_eq!(statuses[1].rows, 3);
     assert_eq!(differences_in(node.node.trees()), []);
-    let mends = node.node.during(available.scrub_indexes(|| 1 << 30)).await;
-    assert_eq!(mends.expect("no faults"), IndexMends::default());
+    let mut next = Some(ScrubCursor::default());
+    while let Some(cursor) = next {
+        let page = node.node.during(available.scrub_index_page(cursor)).await.expect("no faults");
+        assert_eq!(page.mends, IndexMends::default());
+        next = page.next;
+    }
 
     store.drop_bucket_indexes(&bucket()).expect("taken");
     node.settle().await;

@@ -6,6 +6,7 @@ mod coverage_reads;
 mod gets;
 mod index_laws;
 mod index_queries;
+mod index_reads;
 mod index_scrub;
 mod key_spaces;
 mod list_cost;
