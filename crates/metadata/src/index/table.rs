@@ -4,9 +4,12 @@
 //! A path that writes rows looks a bucket's definitions up once, keeps them, and compares one
 //! number afterwards ([`IndexTable::changes`]). A cluster without indexes costs this number alone.
 
-use super::rows::{DirectoryIndex, INDEXES, NEXT_INDEX, index_of, read_index, read_next};
+use super::rows::{
+    DirectoryIndex, DirectoryState, INDEXES, NEXT_INDEX, index_key, index_of, read_index,
+    read_next, write_index, write_next,
+};
 use base::index::{IndexDescription, IndexState, index_failed, no_such_index};
-use base::{BucketName, Result, Value};
+use base::{BucketName, Key, Result, Value};
 use indexes::{DefinitionSet, IndexDefinition, IndexNumber};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -144,6 +147,25 @@ impl IndexTable {
         self.applied.subscribe()
     }
 
+    /// Replaces all rows, as a model of the directory has them: the next number, and indexes with
+    /// their buckets, each with true if it is ready.
+    pub fn fill(&self, next: u32, indexes: Vec<(BucketName, IndexDefinition, bool)>) {
+        let mut rows = BTreeMap::new();
+        for (bucket, indexes) in self.all() {
+            rows.extend(indexes.rows.keys().map(|name| (index_key(&bucket, name), None)));
+        }
+        for (bucket, definition, is_ready) in indexes {
+            let state = if is_ready { DirectoryState::Ready } else { DirectoryState::begin() };
+            let index = DirectoryIndex { definition, state, complete_at: None };
+            let name = index.definition.name.as_str();
+            rows.insert(index_key(&bucket, name), Some(write_index(&index)));
+        }
+        rows.insert(Key::from_static(NEXT_INDEX), Some(write_next(next)));
+        for (key, value) in rows {
+            self.apply(&key, value.as_ref()).expect("a row that was just written reads");
+        }
+    }
+
     /// Applies a row, in the order of the log. `None`: it was removed. Returns false if the key is
     /// of no row of indexes. A row that can't be read is an error, and changes nothing.
     pub fn apply(&self, key: &[u8], value: Option<&Value>) -> Result<bool> {
@@ -185,7 +207,6 @@ impl IndexTable {
 #[cfg(test)]
 mod tests {
     use super::super::rows::tests::definition;
-    use super::super::rows::{DirectoryState, index_key, write_index, write_next};
     use super::*;
     use base::Reason;
 
