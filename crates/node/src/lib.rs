@@ -47,6 +47,7 @@ mod startup;
 mod status;
 mod status_reader;
 mod updating;
+mod vnode_index_keeper;
 
 pub use act_recorder::RecordedAct;
 pub use bucket_moves::{MovePhase, MoveProgress, MoveStatus};

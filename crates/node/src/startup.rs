@@ -6,6 +6,7 @@ use crate::count_keeper::{self, CountKeeper};
 use crate::index_keeper::{self, IndexKeeper};
 use crate::ring_replacement::{self, RingReplacement};
 use crate::shutdown::DropGuard;
+use crate::vnode_index_keeper::{self, VnodeIndexKeeper};
 use crate::{Node, NodeSettings, access_bootstrap, alarm_watch, cluster, dispatch, master_alarm};
 use base::error::shutting_down;
 use base::{Error, IncarnationId, NodeId, Reason, Result};
@@ -128,6 +129,8 @@ pub(crate) fn start_node_loops(node: &Node, is_stored: bool) {
     loops.spawn("moves", FOR_OTHERS, bucket_moves::reconcile(node.moves.clone()));
     loops.spawn("counts", FOR_OTHERS, count_keeper::run(CountKeeper::new(router.clone())));
     loops.spawn("indexes", FOR_OTHERS, index_keeper::run(IndexKeeper::new(router.clone())));
+    let keeper = VnodeIndexKeeper::new(router.clone());
+    loops.spawn("indexes of vnodes", FOR_OTHERS, vnode_index_keeper::run(keeper));
 }
 
 /// Starts all background tasks of available buckets.

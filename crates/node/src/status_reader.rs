@@ -270,7 +270,7 @@ impl StatusReader {
             ("credenza_may_lack_total",
              "Elections that ignored torn logs; acknowledged writes may be lost.", of(&m.may_lack)),
             ("credenza_index_entries_mended_total",
-             "Entries of indexes of consistent buckets that a check found wrong.",
+             "Entries of indexes that a check found wrong.",
              of(&m.index_entries_mended)),
         ];
         #[rustfmt::skip]

@@ -13,10 +13,10 @@
 //! Read next: `tasks.rs`, `reports.rs`, then `scrub.rs`.
 
 mod reports;
-mod scrub;
+pub(crate) mod scrub;
 mod tasks;
 
-pub(crate) use reports::{failure_cause, progress_of};
+pub(crate) use reports::{ReportLog, failure_cause, progress_of};
 
 use crate::route::Router;
 use base::error::shutting_down;
@@ -30,7 +30,6 @@ use replica_state::replicated_index::{IndexPhase, ReplicatedIndex};
 use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::read::read_at_once;
-use reports::ReportLog;
 use runtime::{round, world};
 use scrub::IndexScrub;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,13 +38,13 @@ use std::time::Duration;
 use tasks::{BucketState, IndexTask};
 
 /// Period of the checks, if nothing changes: a new master continues what another one began.
-const PERIOD: Duration = Duration::from_secs(1);
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 /// Pause until a step is applied: the next one begins behind it.
 const PAUSE_APPLY: Duration = Duration::from_millis(5);
 /// Maximum wait until the end of an index is applied, before the directory forgets the index.
 const APPLY_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Maximum bytes that steps read and write in a second.
-const STEP_BYTES_PER_SECOND: u64 = 32 << 20;
+pub(crate) const STEP_BYTES_PER_SECOND: u64 = 32 << 20;
 
 /// Consistent bucket with indexes, as this node's directory has it.
 #[derive(Clone)]
@@ -64,7 +63,7 @@ type Declared = BTreeMap<GroupId, BTreeMap<BucketId, DeclaredBucket>>;
 /// Keeper of the indexes of a node's groups.
 pub(crate) struct IndexKeeper {
     router: Arc<Router>,
-    reports: ReportLog,
+    reports: ReportLog<(BucketId, IndexNumber)>,
     /// Leadership epoch of the last step of each index, and the record before it. While the applied
     /// record is the same, the step is under way.
     steps: BTreeMap<IndexPlace, (u64, Arc<ReplicatedIndex>)>,

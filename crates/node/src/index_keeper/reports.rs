@@ -1,8 +1,6 @@
 //! Reports about indexes to the directory: what they say, and when one is sent again.
 
-use base::BucketId;
 use base::index::{BuildProgress, ReportedState};
-use indexes::IndexNumber;
 use indexes::limits::ENTRIES_PER_VALUE_MAX;
 use replica_state::replicated_index::ReplicatedIndex;
 use std::collections::BTreeMap;
@@ -14,35 +12,30 @@ const REPEAT_MS: u64 = if cfg!(test) { 50 } else { 2_000 };
 /// Maximum number of characters of a key or a term in the cause of a failure.
 const SHOWN_CHARS: usize = 64;
 
-/// Reports that were sent, each with its time.
-#[derive(Default)]
-pub(super) struct ReportLog(BTreeMap<(BucketId, IndexNumber), (ReportedState, u64)>);
+/// Reports that were sent, by index, each with its time.
+pub(crate) struct ReportLog<I>(BTreeMap<I, (ReportedState, u64)>);
 
-impl ReportLog {
+impl<I> Default for ReportLog<I> {
+    fn default() -> ReportLog<I> {
+        ReportLog(BTreeMap::new())
+    }
+}
+
+impl<I: Ord> ReportLog<I> {
     /// Returns true if a report is to be sent at this time. A change of state is reported at once.
-    pub(super) fn is_due(
-        &self,
-        index: (BucketId, IndexNumber),
-        state: &ReportedState,
-        now_ms: u64,
-    ) -> bool {
+    pub(crate) fn is_due(&self, index: I, state: &ReportedState, now_ms: u64) -> bool {
         self.0.get(&index).is_none_or(|(last, sent_ms)| {
             discriminant(last) != discriminant(state) || now_ms >= sent_ms + REPEAT_MS
         })
     }
 
     /// Notes a report that was sent.
-    pub(super) fn note(
-        &mut self,
-        index: (BucketId, IndexNumber),
-        state: ReportedState,
-        now_ms: u64,
-    ) {
+    pub(crate) fn note(&mut self, index: I, state: ReportedState, now_ms: u64) {
         self.0.insert(index, (state, now_ms));
     }
 
     /// Forgets reports that are not repeated any more.
-    pub(super) fn forget_old(&mut self, now_ms: u64) {
+    pub(crate) fn forget_old(&mut self, now_ms: u64) {
         self.0.retain(|_, (_, sent_ms)| now_ms < *sent_ms + REPEAT_MS);
     }
 }
@@ -82,8 +75,8 @@ fn shown(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::tests::index_definition;
-    use base::Key;
-    use indexes::Term;
+    use base::{BucketId, Key};
+    use indexes::{IndexNumber, Term};
     use replica_state::replicated_index::{DuplicateTerm, IndexPhase};
 
     #[test]

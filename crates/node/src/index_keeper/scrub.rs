@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Pause between two pages, in milliseconds: at most a page of 1 MiB in a second.
-const PAGE_PAUSE_MS: u64 = if cfg!(test) { 10 } else { 1_000 };
+pub(crate) const PAGE_PAUSE_MS: u64 = if cfg!(test) { 10 } else { 1_000 };
 /// Pause between two rounds, in milliseconds.
-const ROUND_PAUSE_MS: u64 = if cfg!(test) { 100 } else { 3_600_000 };
+pub(crate) const ROUND_PAUSE_MS: u64 = if cfg!(test) { 100 } else { 3_600_000 };
 /// Bounds of a page.
 const PAGE: CheckBounds = CheckBounds { keys: 1_024, bytes: 1 << 20, mismatches: 256 };
 
