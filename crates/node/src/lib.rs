@@ -13,6 +13,7 @@ mod alarm_watch;
 mod alarms;
 mod answers;
 mod assembly;
+mod available_query;
 mod checkpoints;
 mod clock_monitor;
 mod cluster;

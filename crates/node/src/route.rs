@@ -154,7 +154,7 @@ impl Router {
         route: Result<Route>,
     ) -> SubmitResult {
         let evaluated = match route {
-            Ok(Route::Available(properties)) => return self.available.submit(request, properties),
+            Ok(Route::Available(properties)) => return self.submit_available(request, properties),
             Ok(Route::Local(Local { group, .. }))
                 if self.needs_directory_update(&group, &request.call) =>
             {

@@ -10,6 +10,7 @@ mod contexts;
 mod expiry;
 mod growth;
 mod healing;
+mod indexes;
 mod interrupted;
 mod limits;
 mod lists;

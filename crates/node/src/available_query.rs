@@ -1,0 +1,92 @@
+//! Queries of the indexes of available buckets: a name is that of a declared index or of a tag's
+//! field, and the vnodes answer.
+//!
+//! Of a declared index the directory says which number a name has, and whether the index was
+//! complete at enough nodes. From then on, and always for tags, each node answers for itself: one
+//! that has not built the index refuses, and the coordinator asks others.
+
+use crate::answers::read_answer_bytes_max;
+use crate::route::Router;
+use base::{
+    BucketName, Call, Error, IndexQuery, Properties, Read, ReadLevel, Reason, Reply, Request,
+    Result,
+};
+use dynamo::IndexRead;
+use indexes::{DefinitionSet, FieldQuery, IndexField};
+use runtime::submit::SubmitResult;
+use std::sync::Arc;
+
+/// Query of an index, and its bucket.
+struct QueryRequest {
+    bucket: BucketName,
+    properties: Arc<Properties>,
+    query: IndexQuery,
+    level: ReadLevel,
+}
+
+impl Router {
+    /// Answers a request of an available bucket.
+    pub(crate) fn submit_available(
+        self: &Arc<Router>,
+        request: Request,
+        properties: Arc<Properties>,
+    ) -> SubmitResult {
+        match request {
+            Request { bucket, call: Call::Read(Read::Index(query), level), retry: None } => {
+                let asked = QueryRequest { bucket, properties, query: *query, level };
+                SubmitResult::Later(Box::pin(self.clone().answer_query(asked)))
+            }
+            request => self.available.submit(request, properties),
+        }
+    }
+
+    async fn answer_query(self: Arc<Router>, asked: QueryRequest) -> Result<Reply> {
+        let read = Read::Index(Box::new(asked.query.clone()));
+        base::check::read(&read, &asked.properties)?;
+        let read_bytes_max = read_answer_bytes_max(&read);
+        let index_read = self.index_read(asked)?;
+        // Released when the caller has the answer.
+        let _permit = self.answers.reserve(read_bytes_max).await?;
+        self.available.read_index(index_read).await
+    }
+
+    /// Reads a query by what the directory says of the index. Errors: `no_such_index`,
+    /// `index_building`, `not_supported`; those of [`FieldQuery::new`].
+    fn index_read(&self, asked: QueryRequest) -> Result<IndexRead> {
+        let QueryRequest { bucket, properties, query, level } = asked;
+        check_offered(&query)?;
+        let name = String::from_utf8_lossy(&query.index);
+        let mut definitions = DefinitionSet::default();
+        let (field, kind) = match self.locator.catalog.indexes.ready(&bucket, &name) {
+            Ok(definition) => {
+                let found = (definition.field(), definition.value_type.kind());
+                definitions.insert(definition)?;
+                found
+            }
+            // A name that nobody declared may be that of a tag, which every bucket has.
+            Err(error) => match IndexField::tag(&query.index) {
+                Ok(field) if error.reason == Reason::NoSuchIndex => {
+                    let kind = field.tag_kind().ok_or(error)?;
+                    (field, kind)
+                }
+                _ => return Err(error),
+            },
+        };
+        let field = FieldQuery::new(&bucket, field, kind, &query)?;
+        Ok(IndexRead { bucket, properties, definitions, field, query, level })
+    }
+}
+
+/// Refuses what no query of an available bucket offers.
+fn check_offered(query: &IndexQuery) -> Result<()> {
+    if [&b"$key"[..], b"$bucket"].contains(&&query.index[..]) {
+        let text = "an available bucket keeps no index of its keys: list its keys instead";
+        return Err(Error::new(Reason::NotSupported, text));
+    }
+    if query.regex.is_some() {
+        let text = "a query takes no regular expression: ask for a prefix or a range of terms, and \
+                    filter the page";
+        return Err(Error::new(Reason::NotSupported, text));
+    }
+    Ok(())
+}
