@@ -62,9 +62,18 @@ pub(super) async fn ask(
     bucket: BucketName,
     call: AvailableCall,
 ) -> Option<Result<Reply>> {
+    ask_call(world, nth, bucket, Call::Available(call)).await
+}
+
+/// Calls a node, as [`ask`] does.
+pub(super) async fn ask_call(
+    world: &Rc<World>,
+    nth: usize,
+    bucket: BucketName,
+    call: Call,
+) -> Option<Result<Reply>> {
     let node = world.nodes.borrow()[nth].running()?.clone();
-    let request = Request { bucket, call: Call::Available(call), retry: None };
-    process::ask(node, nth, request, TIMEOUT_MS).await
+    process::ask(node, nth, Request { bucket, call, retry: None }, TIMEOUT_MS).await
 }
 
 /// Runs a client until the trouble ends.

@@ -9,7 +9,8 @@ use super::node::Decision;
 use super::world::World;
 use base::wire::write_answer;
 use base::{
-    Body, Call, DirectoryCall, LogIndex, NodeId, Reply, Request, Result, RingCall, RingTransfer,
+    Body, Call, DirectoryCall, IndexCall, LogIndex, NodeId, Reply, Request, Result, RingCall,
+    RingTransfer,
 };
 use bytes::Bytes;
 use logic::ring::{Rack, Ring, RingChangeRequest, plan};
@@ -61,7 +62,7 @@ impl Directory {
         self.log.len() - 1
     }
 
-    fn decide(&mut self, next: Decision) {
+    pub(super) fn decide(&mut self, next: Decision) {
         let changes = self.newest().changes + 1;
         self.log.push(Decision { changes, ..next });
     }
@@ -123,11 +124,16 @@ impl Receiver for DirectoryReceiver {
     fn deliver_call(&self, asked: IncomingCall) {
         let directory = self.0.upgrade().expect("it never falls");
         let request = Request::read(&asked.payload.slice(LETTER_HEAD..)).expect("it reads");
-        let Call::Directory(DirectoryCall::Ring(call)) = &request.call else {
-            panic!("no node asks the directory that: {request:?}")
-        };
-        at(&directory).apply_report(call);
-        at(&directory).remove_former_members();
+        match &request.call {
+            Call::Directory(DirectoryCall::Ring(call)) => {
+                at(&directory).apply_report(call);
+                at(&directory).remove_former_members();
+            }
+            Call::Directory(DirectoryCall::Index(IndexCall::Report(report))) => {
+                at(&directory).apply_index_report(report);
+            }
+            other => panic!("no node asks the directory that: {other:?}"),
+        }
         let answer: Result<Reply> = Ok(Reply::new(LogIndex(0), Body::Done));
         let mut bytes = Vec::new();
         write_answer(&answer, usize::MAX, &mut bytes);

@@ -33,6 +33,7 @@ impl World {
             self.journal.add("rows that are gone", remaining.is_none().into());
             self.judge.borrow().judge(number, &remaining.unwrap_or_default());
         }
+        self.judge_settled_queries();
         self.check_quiescent();
         self.scheduler.uninstall();
         self.journal.outcome()
@@ -124,7 +125,14 @@ impl World {
                 }
             }
         }
-        self.stray()
+        self.stray().or_else(|| self.lacks_index())
+    }
+
+    /// Returns the living values of a key at its owners, which have the same.
+    pub(super) fn values_of(&self, number: usize) -> Vec<Write> {
+        let row = self.rows_of(number).into_iter().next().and_then(|(_, row)| row);
+        let remaining = row.map(|row| left(&read_row(&row).expect("it reads")));
+        remaining.unwrap_or_default().into_values().collect()
     }
 }
 

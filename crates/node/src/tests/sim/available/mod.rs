@@ -19,6 +19,8 @@ mod faults;
 mod fences;
 mod guests;
 mod hurried;
+mod index_walks;
+mod indexed;
 mod judge;
 mod lists;
 mod lives;

@@ -3,13 +3,17 @@
 use super::super::process::{Process, QUICK, Storage, WriteTime};
 use super::super::transport::Port;
 use super::directory::{COPIES, DIRECTORY as MASTER};
+use super::indexed::{DeclaredIndex, DeclaredIndexes};
 use crate::startup::start_vnode_loops;
+use crate::vnode_index_keeper::{self, VnodeIndexKeeper};
 use crate::{Node, NodeSettings};
 use base::{
-    ClusterDescription, ClusterId, GroupId, MemberDescription, Membership, NodeId, Properties,
+    ClusterDescription, ClusterId, FeatureLevel, GroupId, MemberDescription, Membership, NodeId,
+    Properties,
 };
 use logic::ring::Ring;
 use replica_host::recovery::context;
+use runtime::Watch;
 use sim::Scheduler;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -26,6 +30,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Time for which transferred partitions are kept, in milliseconds: longer than a client's timeout.
 const GRACE_MS: u64 = 2_000;
 
+/// Watch over loops: no simulation looks at their beats.
+const WATCH: Watch = Watch::Unbounded("no watchdog runs");
+
 pub(super) struct RingNode {
     pub id: NodeId,
     port: Port,
@@ -34,6 +41,8 @@ pub(super) struct RingNode {
     pub write_time: Arc<Mutex<WriteTime>>,
     /// Largest number of the directory's latest decisions that the node forgets in a crash.
     forgets_max: usize,
+    /// True if the node tends the declared indexes.
+    pub tends_indexes: bool,
 }
 
 /// Contents of a node's disk.
@@ -53,6 +62,7 @@ pub(super) struct Decision {
     pub ring: Ring,
     pub nodes: Vec<NodeId>,
     pub types: BTreeMap<String, Arc<Properties>>,
+    pub indexes: DeclaredIndexes,
 }
 
 impl Place {
@@ -71,7 +81,15 @@ impl RingNode {
     pub(super) fn new(port: Port, forgets_max: usize) -> RingNode {
         let (id, place) = (NodeId(port.which as u64 + 1), Place::new(0));
         let disk_takes = Arc::new(Mutex::new(QUICK));
-        RingNode { id, port, place, process: None, write_time: disk_takes, forgets_max }
+        RingNode {
+            id,
+            port,
+            place,
+            process: None,
+            write_time: disk_takes,
+            forgets_max,
+            tends_indexes: false,
+        }
     }
 
     pub(super) fn running(&self) -> Option<&Node> {
@@ -100,8 +118,14 @@ impl RingNode {
             BTreeMap::new(),
             Some(decision.ring.clone()),
         );
+        decision.fill_indexes(&node);
         Process::connect(&node, &self.port, process);
         start_vnode_loops(&node.router.available, &node.lifecycle);
+        if self.tends_indexes {
+            let keeper = VnodeIndexKeeper::new(node.router.clone());
+            let run = vnode_index_keeper::run(keeper);
+            node.lifecycle.tasks.loops.spawn("indexes of vnodes", WATCH, run);
+        }
         let (nth, interval) = (self.port.which, Some(INTERVAL));
         self.process = Some(Process::begin((node, log), nth, &self.write_time, interval));
     }
@@ -111,6 +135,7 @@ impl RingNode {
         if let Some(node) = self.running() {
             node.router.locator.catalog.fill(Vec::new(), decision.known());
             node.router.locator.catalog.available.set_ring(Some(decision.ring.clone()));
+            decision.fill_indexes(node);
             self.place.delivered = at;
             self.place.kept = self.place.kept.max(at.saturating_sub(self.forgets_max));
         }
@@ -180,6 +205,15 @@ impl Decision {
         all.into_iter().collect()
     }
 
+    /// Fills a node's copy of the declared indexes.
+    fn fill_indexes(&self, node: &Node) {
+        let DeclaredIndexes { given, all } = &self.indexes;
+        let index = |index: &DeclaredIndex| {
+            (index.bucket.clone(), index.definition.clone(), index.is_ready)
+        };
+        node.router.locator.catalog.indexes.fill(given + 1, all.values().map(index).collect());
+    }
+
     fn known(&self) -> ClusterDescription {
         let member = |node: &NodeId| MemberDescription {
             node: *node,
@@ -191,7 +225,7 @@ impl Decision {
         };
         let mut members: Vec<_> = self.nodes.iter().map(member).collect();
         members.sort_by_key(|member| member.node);
-        let (cluster, changes) = (CLUSTER, self.changes);
-        ClusterDescription { cluster, changes, members, ..ClusterDescription::default() }
+        let (cluster, changes, level) = (CLUSTER, self.changes, FeatureLevel::HIGHEST);
+        ClusterDescription { cluster, changes, level, members, ..ClusterDescription::default() }
     }
 }

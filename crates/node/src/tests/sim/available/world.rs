@@ -3,6 +3,7 @@
 use super::super::process::QUICK;
 use super::super::transport::{Port, SimNetwork};
 use super::directory::{self, COPIES, Directory, Shared};
+use super::indexed::DeclaredIndexes;
 use super::judge::Judge;
 use super::node::{Decision, Place, RingNode};
 use super::{clients, faults};
@@ -57,6 +58,8 @@ pub(super) struct World {
     /// Copies of disks, as backups make them.
     pub copies: RefCell<BTreeMap<usize, Place>>,
     pub has_faults: Cell<bool>,
+    /// True if indexes are declared.
+    pub is_indexed: Cell<bool>,
     processes: Cell<u64>,
 }
 
@@ -96,14 +99,19 @@ impl World {
     pub(super) fn new(seed: u64) -> Rc<World> {
         let world = World::idle(seed);
         world.begin();
-        for _ in 0..CLIENTS {
-            world.scheduler.spawn(None, clients::live(Rc::clone(&world)));
-        }
-        if !world.calm {
-            world.scheduler.spawn(None, faults::SCHEDULE.run(Rc::clone(&world)));
-        }
-        world.scheduler.spawn(None, directory::changes(Rc::clone(&world)));
+        world.begin_trouble();
         world
+    }
+
+    /// Starts clients, faults, and changes of the ring.
+    pub(super) fn begin_trouble(self: &Rc<World>) {
+        for _ in 0..CLIENTS {
+            self.scheduler.spawn(None, clients::live(Rc::clone(self)));
+        }
+        if !self.calm {
+            self.scheduler.spawn(None, faults::SCHEDULE.run(Rc::clone(self)));
+        }
+        self.scheduler.spawn(None, directory::changes(Rc::clone(self)));
     }
 
     /// Starts all nodes.
@@ -160,6 +168,8 @@ impl World {
         let (network, journal) = (SimNetwork::new(count + 1, profile), Arc::<Journal>::default());
         let port = |nth| Port { which: nth, network: network.clone(), journal: journal.clone() };
         let sim_nodes = (0..count).map(|nth| RingNode::new(port(nth), forgets_max)).collect();
+        let indexes = DeclaredIndexes::default();
+        let first = Decision { changes: 0, ring, nodes, types, indexes };
         Rc::new(World {
             scheduler,
             network,
@@ -171,7 +181,7 @@ impl World {
             has_stragglers: straggling,
             forgets_directory: forgetful,
             nodes: RefCell::new(sim_nodes),
-            directory: Directory::new(Decision { changes: 0, ring, nodes, types }),
+            directory: Directory::new(first),
             moves,
             lag_us,
             judge: RefCell::new(Judge::new(mortal)),
@@ -181,6 +191,7 @@ impl World {
             lost: Cell::new(false),
             copies: RefCell::default(),
             has_faults: Cell::new(true),
+            is_indexed: Cell::new(false),
             processes: Cell::new(0),
         })
     }
