@@ -204,7 +204,8 @@ impl Host {
         }
     }
 
-    /// Records decided entries. They never change, over all lives.
+    /// Records decided entries. They never change, and as far as it is on disk that they are
+    /// decided, they change in no later life either.
     fn decide(&mut self, last: LogIndex) {
         assert!(last.0 as usize <= self.values.len(), "decided what it has not");
         for (index, value) in self.values[..last.0 as usize].iter().enumerate() {
@@ -267,6 +268,10 @@ impl Host {
         let found = replay.finish().expect("the log is sound");
         values.extend(found.tail.values());
         assert_eq!(values.len() as u64, found.last.0, "the log has no holes");
+        assert!(values.starts_with(&self.ledger), "what was decided is on disk");
+        // A sound member knows what was decided. Any other may replace it as long as this disk has
+        // no record that it was.
+        self.ledger.truncate(found.decided.0 as usize);
         let ((base, configuration), signs) = self.configured(&values, found.decided);
         let restored = RestoredState {
             node: NODE,

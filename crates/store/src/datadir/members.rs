@@ -81,8 +81,7 @@ fn encode(description: &ClusterDescription) -> Option<String> {
     let _ = write!(text, "cluster {:016x}\nfounder {:016x}\n", cluster.0, founder.0);
     let _ = write!(text, "lease_ms {lease_ms}\nchanges {changes}\n");
     for MemberDescription { node, name, peer, client, incarnation, membership } in members {
-        let has_space = |text: &String| text.contains(|c: char| c.is_whitespace());
-        if name.is_empty() || [name, peer, client].into_iter().any(has_space) {
+        if name.is_empty() || ![name, peer, client].into_iter().all(|text| is_field(text)) {
             return None;
         }
         let display = |address: &str| if address.is_empty() { NONE.into() } else { address.into() };
@@ -103,6 +102,11 @@ fn encode(description: &ClusterDescription) -> Option<String> {
         text.push('\n');
     }
     Some(text)
+}
+
+/// Returns true if a name or an address can be written: blanks end fields and lines.
+fn is_field(text: &str) -> bool {
+    !text.contains(char::is_whitespace)
 }
 
 /// Returns the groups that have a line in the list.
@@ -139,6 +143,9 @@ fn parse_member(line: &str) -> Option<MemberDescription> {
     let ["member", node, incarnation, membership, name, peer, client] = fields[..] else {
         return None;
     };
+    if name.is_empty() || ![name, peer, client].into_iter().all(is_field) {
+        return None;
+    }
     let address = |text: &str| if text == NONE { String::new() } else { text.into() };
     let all = [Membership::Member, Membership::Leaving, Membership::Replaceable];
     Some(MemberDescription {
