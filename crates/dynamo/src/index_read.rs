@@ -156,33 +156,39 @@ impl Available {
                 break;
             }
             walked += entries.len();
-            for row in self.verified_rows(read, replicas, entries).await? {
-                bytes += row_bytes(&row);
-                page.rows.push(row);
-            }
+            bytes += self.push_verified(read, replicas, entries, &mut page).await?;
         }
-        page.is_partial = walk.is_partial();
+        page.is_partial |= walk.is_partial();
         let position = walk.position().filter(|_| walk.has_more()).cloned();
         page.after = position.map(|(term, key)| read.field.continuation(term, key).encode().into());
         Ok(page)
     }
 
-    /// Returns the rows of these entries, without those that the read of a key takes away.
-    async fn verified_rows(
+    /// Appends the rows of these entries to a page, without those that the read of a key takes
+    /// away. The page is partial if a key could not be read. Returns the bytes of the rows.
+    async fn push_verified(
         self: &Arc<Available>,
         read: &Arc<IndexRead>,
         replicas: u8,
         entries: Vec<ReplicaEntry>,
-    ) -> Result<Vec<IndexRow>> {
+        page: &mut IndexPage,
+    ) -> Result<usize> {
         let unsure = entries.iter().filter(|entry| read.must_fetch(entry));
         let keys = unsure.map(|entry| entry.position.1.clone()).collect();
         let fetched = self.fetch_indexed(read, replicas, keys).await?;
-        let mut rows = Vec::with_capacity(entries.len());
+        let mut bytes = 0;
         for entry in entries {
             let known = fetched.get(&entry.position.1);
-            rows.extend(self.index_row(read, entry, known)?);
+            if known.is_none() && read.must_fetch(&entry) {
+                page.is_partial = true;
+                continue;
+            }
+            if let Some(row) = self.index_row(read, entry, known)? {
+                bytes += row_bytes(&row);
+                page.rows.push(row);
+            }
         }
-        Ok(rows)
+        Ok(bytes)
     }
 
     /// Reads keys on which replicas differ, from at least this many of them. One that can't be read
@@ -195,14 +201,15 @@ impl Available {
     ) -> Result<BTreeMap<Key, Row>> {
         let replication = &read.properties.replication;
         // With fewer than were asked for entries, a row that one of those has could be missed.
-        let r = replication.r.size_for(replication.n_val).max(replicas);
+        let r = Some(Quorum::Number(replication.r.size_for(replication.n_val).max(replicas)));
+        // Fallbacks alone, of owners that answered for entries and are down by now, have nothing.
+        let pr = Some(Quorum::Number(replication.pr.size_for(replication.n_val).max(1)));
+        let timeout_ms = read.query.timeout_ms;
+        let options = FetchOptions { r, pr, timeout_ms, ..Default::default() };
         let (mut keys, mut fetched) = (keys.into_iter(), BTreeMap::new());
         let (mut tasks, mut waiting) = (JoinSet::new(), 0);
         loop {
             for key in keys.by_ref().take(FETCHES_MAX - waiting) {
-                let r = Some(Quorum::Number(r));
-                let options =
-                    FetchOptions { r, timeout_ms: read.query.timeout_ms, ..Default::default() };
                 tasks.push(self.clone().fetch_one(read.clone(), key, options));
                 waiting += 1;
             }

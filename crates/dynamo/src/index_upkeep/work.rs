@@ -70,7 +70,7 @@ impl Available {
         if page.mends != IndexMends::default() {
             let IndexMends { missing, stale } = page.mends;
             Metrics::add(&self.metrics.index_entries_mended, missing + stale);
-            tracing::error!(target: "node", missing, stale, "entries of indexes differed from rows");
+            tracing::error!(target: "node", missing, stale, "index entries differed from rows");
         }
         Ok(page)
     }

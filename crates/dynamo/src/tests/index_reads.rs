@@ -55,9 +55,12 @@ fn key(number: usize) -> Key {
     Key::from(format!("k{number:03}"))
 }
 
+/// Returns the row after the first or the second write, which replaces the first.
 fn row(count: u64, number: Option<i64>) -> Row {
     let content = number.map(|number| Content::plain(format!("{{\"n\":{number}}}").into()));
-    remote_row(9, count, StoredValue::new(content.as_ref(), world::unix_ms()))
+    let value = StoredValue::new(content.as_ref(), world::unix_ms());
+    let first = remote_row(9, 1, value.clone());
+    if count == 1 { first } else { remote_row(9, count, value).discard(&first.join()) }
 }
 
 fn definitions() -> DefinitionSet {
@@ -143,7 +146,7 @@ impl IndexCluster {
             if !spans.iter().any(|span| span.slots().contains(&slot)) {
                 continue;
             }
-            let record = (query.content == PageContent::Records).then(|| write_row(row).into());
+            let record = (query.content == PageContent::Records).then(|| write_row(row));
             let found =
                 deriver.entries_of(row).into_keys().filter(|it| query.terms.contains(&it.term));
             entries.extend(found.map(|it| ((it.term, key.clone()), record.clone())));
@@ -332,6 +335,8 @@ fn partitions_without_enough_replicas_are_refused_or_left_out_as_the_query_says(
     let state = KeyState { before: None, after: Some(2), outdated: 3, is_wiped: false };
     block_on(async {
         let mut cluster = IndexCluster::start(&vec![state; 40], (0, 0)).await;
+        // A node that has just started would wait for the others.
+        assert_eq!(cluster.all_pages(all_terms()).await.map(|rows| rows.len()), Ok(40));
         (2..=NODES).for_each(|node| cluster.node.unlink(node));
         // The node has not just started.
         cluster.node.pass_ms(3_000);
