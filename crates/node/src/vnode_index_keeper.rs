@@ -1,6 +1,6 @@
-//! Keeper of indexes of available buckets: brings into force on this node the index of tags and what
-//! the directory declares, builds them from this node's rows, removes what was dropped, reports to
-//! the directory, and checks entries against rows.
+//! Keeper of indexes of available buckets: brings into force on this node the index of tags and
+//! what the directory declares, builds them from this node's rows, removes what was dropped,
+//! reports to the directory, and checks entries against rows.
 //!
 //! What is in force is recorded in the store of the vnodes, and every change of a row maintains
 //! that (`dynamo/index_upkeep/`). So it does not matter when this loop acts on a change of the
@@ -16,7 +16,7 @@ use crate::index_keeper::{PERIOD, ReportLog, STEP_BYTES_PER_SECOND, scrub};
 use crate::route::Router;
 use base::index::{BuildProgress, IndexCall, IndexReport, IndexState, ReportPlace, ReportedState};
 use base::{BucketName, Call, DirectoryCall, FeatureLevel, Principal, Request, Result};
-use dynamo::index_upkeep::{IndexStatus, ScrubCursor};
+use dynamo::index_upkeep::{IndexStatus, ScrubCursor, ScrubPage};
 use indexes::IndexNumber;
 use runtime::{round, world};
 use std::collections::{BTreeMap, BTreeSet};
@@ -202,15 +202,18 @@ impl VnodeIndexKeeper {
         if now_ms < self.scrub_due_ms {
             return Ok(Duration::from_millis(self.scrub_due_ms - now_ms));
         }
-        let cursor = self.scrub_cursor.take().unwrap_or_default();
-        let page = self.router.available.scrub_index_page(cursor).await;
-        self.scrub_cursor = page.as_ref().ok().and_then(|page| page.next.clone());
-        let pause_ms = match self.scrub_cursor {
-            Some(_) => scrub::PAGE_PAUSE_MS,
-            None => scrub::ROUND_PAUSE_MS,
+        let mut cursor = self.scrub_cursor.take().unwrap_or_default();
+        // An empty page, as on a node without entries, is followed by the next at once.
+        let page = loop {
+            match self.router.available.scrub_index_page(cursor).await {
+                Ok(ScrubPage { next: Some(next), bytes: 0, .. }) => cursor = next,
+                page => break page,
+            }
         };
-        self.scrub_due_ms = world::milliseconds() + pause_ms;
-        page.map(|_| Duration::from_millis(pause_ms))
+        self.scrub_cursor = page.as_ref().ok().and_then(|page| page.next.clone());
+        let pause = scrub::pause(self.scrub_cursor.is_some());
+        self.scrub_due_ms = world::milliseconds() + pause.as_millis() as u64;
+        page.map(|_| pause)
     }
 }
 

@@ -15,12 +15,18 @@ use runtime::world;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause between two pages, in milliseconds: at most a page of 1 MiB in a second.
-pub(crate) const PAGE_PAUSE_MS: u64 = if cfg!(test) { 10 } else { 1_000 };
-/// Pause between two rounds, in milliseconds.
-pub(crate) const ROUND_PAUSE_MS: u64 = if cfg!(test) { 100 } else { 3_600_000 };
+/// Pause between two pages: at most a page of 1 MiB in a second.
+const PAGE_PAUSE: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 1_000 });
+/// Pause between two rounds.
+const ROUND_PAUSE: Duration = Duration::from_millis(if cfg!(test) { 250 } else { 3_600_000 });
 /// Bounds of a page.
 const PAGE: CheckBounds = CheckBounds { keys: 1_024, bytes: 1 << 20, mismatches: 256 };
+
+/// Returns the pause before the next page of a scrub, or of the next round if there is none. Ends
+/// with those of other loops.
+pub(crate) fn pause(has_next: bool) -> Duration {
+    world::until_next(if has_next { PAGE_PAUSE } else { ROUND_PAUSE })
+}
 
 /// Progress of the scrub.
 #[derive(Default)]
@@ -42,8 +48,9 @@ impl IndexKeeper {
         let place = self.scrub.place.take();
         let from = place.as_ref().map(|(bucket, _)| *bucket);
         let Some((group, of)) = next_scrubbed(groups, declared, from) else {
-            self.scrub.due_ms = now_ms + ROUND_PAUSE_MS;
-            return Duration::from_millis(ROUND_PAUSE_MS);
+            let pause = pause(false);
+            self.scrub.due_ms = now_ms + pause.as_millis() as u64;
+            return pause;
         };
         let bucket = (group.id, of.bucket.id);
         let cursor = place.filter(|(former, _)| *former == bucket).map(|(_, cursor)| cursor);
@@ -65,9 +72,10 @@ impl IndexKeeper {
                 following.map(|(group, of)| ((group.id, of.bucket.id), CheckCursor::Rows(None)))
             }
         };
-        let pause_ms = if next.is_some() { PAGE_PAUSE_MS } else { ROUND_PAUSE_MS };
-        self.scrub = IndexScrub { place: next, due_ms: world::milliseconds() + pause_ms };
-        Duration::from_millis(pause_ms)
+        let pause = pause(next.is_some());
+        let due_ms = world::milliseconds() + pause.as_millis() as u64;
+        self.scrub = IndexScrub { place: next, due_ms };
+        pause
     }
 
     /// Checks a page of a bucket, and mends what differs. Returns the place of the next one.

@@ -254,23 +254,7 @@ fn indexes_of_available_buckets_equal_rows_and_queries_miss_nothing() {
     SUITE.run();
 }
 
-/// Runs a history if its only trouble is changes of the ring: every query must see the acknowledged
-/// writes.
-fn calm(seed: u64) -> (u64, Counts) {
-    let world = World::idle(seed);
-    match world.calm && !world.has_stragglers {
-        true => history(seed),
-        false => (0, Counts::new()),
-    }
-}
-
 #[test]
 fn mutants_of_index_entries_are_detected() {
     check(history, MUTANT_SEEDS).assert_detected(&[Mutant::KeepStaleEntries], &[]);
-}
-
-#[test]
-fn mutants_of_index_queries_are_detected() {
-    let soon = [Mutant::ShowUnverifiedEntries, Mutant::SendNewestRingEpoch];
-    check(calm, MUTANT_SEEDS).assert_detected(&soon, &[]);
 }
