@@ -33,7 +33,7 @@ use runtime::world::sleep;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use vnode_rows::slots::SlotSpan;
+use vnode_rows::slots::{Slot, SlotSpan};
 
 /// Maximum number of new plans between two rows while the ring changes.
 const REPLANS_MAX: usize = 20;
@@ -154,6 +154,11 @@ impl<Q: CoverageQuery> CoverageRead<Q> {
     /// beginning.
     pub(super) fn position(&self) -> Option<&Q::Position> {
         self.merge.position()
+    }
+
+    /// Returns the number of owners that answer for the rows of a slot.
+    pub(super) fn owners_of(&self, slot: Slot) -> usize {
+        self.plan.owners(SlotSpan::containing(slot, self.plan.partitions()).partition)
     }
 
     /// Returns true if rows of some partition may be missing, as the query allows.

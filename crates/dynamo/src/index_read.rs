@@ -34,10 +34,11 @@ use logic::coverage::MergedRow;
 use logic::quorum::QuorumError;
 use runtime::mutants::Mutant;
 use runtime::world;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use vnode_rows::index_rows::RowDeriver;
 use vnode_rows::layout::{Row, read_row};
+use vnode_rows::slots::Slot;
 
 /// Maximum number of entries that are taken from the replicas for a page.
 const WALKED_MAX: usize = 2 * PAGE_ROWS_MAX;
@@ -109,6 +110,17 @@ impl IndexRead {
         lacks_record || !(entry.is_agreed || Mutant::ShowUnverifiedEntries.is_active())
     }
 
+    /// Returns the key of an entry, and the number of owners that answered for it.
+    fn key_and_owners(
+        &self,
+        entry: &ReplicaEntry,
+        walk: &CoverageRead<IndexEntries>,
+    ) -> (Key, usize) {
+        let key = entry.position.1.clone();
+        let owners = walk.owners_of(Slot::for_key(&self.bucket, &key));
+        (key, owners)
+    }
+
     /// Returns true if a row has an entry with this term.
     fn has_entry(&self, row: &Row, term: &Term) -> bool {
         let field = self.field.field.clone();
@@ -156,7 +168,10 @@ impl Available {
                 break;
             }
             walked += entries.len();
-            bytes += self.push_verified(read, replicas, entries, &mut page).await?;
+            let unsure = entries.iter().filter(|entry| read.must_fetch(entry));
+            let unsure = unsure.map(|entry| read.key_and_owners(entry, &walk)).collect();
+            let fetched = self.fetch_indexed(read, replicas, unsure).await?;
+            bytes += self.push_verified(read, entries, &fetched, &mut page)?;
         }
         page.is_partial |= walk.is_partial();
         let position = walk.position().filter(|_| walk.has_more()).cloned();
@@ -166,16 +181,13 @@ impl Available {
 
     /// Appends the rows of these entries to a page, without those that the read of a key takes
     /// away. The page is partial if a key could not be read. Returns the bytes of the rows.
-    async fn push_verified(
+    fn push_verified(
         self: &Arc<Available>,
-        read: &Arc<IndexRead>,
-        replicas: u8,
+        read: &IndexRead,
         entries: Vec<ReplicaEntry>,
+        fetched: &BTreeMap<Key, Row>,
         page: &mut IndexPage,
     ) -> Result<usize> {
-        let unsure = entries.iter().filter(|entry| read.must_fetch(entry));
-        let keys = unsure.map(|entry| entry.position.1.clone()).collect();
-        let fetched = self.fetch_indexed(read, replicas, keys).await?;
         let mut bytes = 0;
         for entry in entries {
             let known = fetched.get(&entry.position.1);
@@ -191,25 +203,27 @@ impl Available {
         Ok(bytes)
     }
 
-    /// Reads keys on which replicas differ, from at least this many of them. One that can't be read
-    /// is left out if the query allows it.
+    /// Reads keys on which replicas differ, from at least this many of them and as many owners as
+    /// stand beside each key. One that can't be read is left out if the query allows it.
     async fn fetch_indexed(
         self: &Arc<Available>,
         read: &Arc<IndexRead>,
         replicas: u8,
-        keys: BTreeSet<Key>,
+        keys: BTreeMap<Key, usize>,
     ) -> Result<BTreeMap<Key, Row>> {
         let replication = &read.properties.replication;
         // With fewer than were asked for entries, a row that one of those has could be missed.
         let r = Some(Quorum::Number(replication.r.size_for(replication.n_val).max(replicas)));
-        // Fallbacks alone, of owners that answered for entries and are down by now, have nothing.
-        let pr = Some(Quorum::Number(replication.pr.size_for(replication.n_val).max(1)));
-        let timeout_ms = read.query.timeout_ms;
-        let options = FetchOptions { r, pr, timeout_ms, ..Default::default() };
+        let (pr, timeout_ms) = (replication.pr.size_for(replication.n_val), read.query.timeout_ms);
         let (mut keys, mut fetched) = (keys.into_iter(), BTreeMap::new());
         let (mut tasks, mut waiting) = (JoinSet::new(), 0);
         loop {
-            for key in keys.by_ref().take(FETCHES_MAX - waiting) {
+            for (key, owners) in keys.by_ref().take(FETCHES_MAX - waiting) {
+                // A fallback of an owner that answered for entries, and is down by now, may have
+                // nothing: the read would know less than the entries.
+                let pr = pr.max(owners.min(replication.n_val.into()) as u8);
+                let pr = Some(Quorum::Number(pr));
+                let options = FetchOptions { r, pr, timeout_ms, ..Default::default() };
                 tasks.push(self.clone().fetch_one(read.clone(), key, options));
                 waiting += 1;
             }

@@ -330,6 +330,30 @@ fn entries_on_which_replicas_differ_are_wrong_without_a_read() {
     assert!(unverified > 20, "the rule is what makes the difference");
 }
 
+/// A fallback of the lost owner has nothing: with it and the outdated owner alone, the key would
+/// not be found.
+#[test]
+fn keys_are_verified_by_as_many_owners_as_answered_for_entries() {
+    let states: Vec<_> = (0..30)
+        .map(|number| KeyState {
+            before: None,
+            after: Some(0),
+            outdated: number % 3,
+            is_wiped: false,
+        })
+        .collect();
+    block_on(async {
+        let mut cluster = IndexCluster::start(&states, (2, 0)).await;
+        for lost in 3..=NODES {
+            cluster.lost = [NodeId(lost)].into();
+            match cluster.all_pages(all_terms()).await {
+                Ok(rows) => assert_eq!(rows.len(), states.len(), "without node {lost}"),
+                Err(error) => assert_eq!(error.reason, Reason::IndexBuilding, "{error}"),
+            }
+        }
+    });
+}
+
 #[test]
 fn partitions_without_enough_replicas_are_refused_or_left_out_as_the_query_says() {
     let state = KeyState { before: None, after: Some(2), outdated: 3, is_wiped: false };

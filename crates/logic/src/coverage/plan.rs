@@ -193,6 +193,11 @@ impl CoveragePlan {
         self.answers.get(partition.0 as usize).copied().map_or(0, usize::from)
     }
 
+    /// Returns the number of owners among the nodes that answer for a partition.
+    pub fn owners(&self, partition: Partition) -> usize {
+        self.shares.values().filter(|share| share.owned.contains(partition)).count()
+    }
+
     /// Returns the partitions for which fewer than R nodes answer.
     pub fn incomplete(&self) -> PartitionRuns {
         self.incomplete_partitions().collect()
