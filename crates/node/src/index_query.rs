@@ -102,6 +102,12 @@ fn check_offered(query: &IndexQuery) -> Result<()> {
                     or a range of terms, and filter the page";
         return Err(Error::new(Reason::NotSupported, text));
     }
+    if query.r.is_some() || query.allows_partial || query.timeout_ms.is_some() {
+        let text = "a query of a consistent bucket takes no number of replicas, no timeout and no \
+                    leave for a partial answer, because one replica answers for all rows: leave \
+                    them out";
+        return Err(Error::new(Reason::NotSupported, text));
+    }
     Ok(())
 }
 

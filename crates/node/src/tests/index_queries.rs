@@ -8,7 +8,9 @@ use crate::Node;
 use base::index::{IndexContent, IndexQuery, IndexSpec, TermSelection};
 use base::range::Direction;
 use base::reply::IndexRecord;
-use base::{Body, Bound, Call, DirectoryCall, IndexPage, Read, ReadLevel, Reason, Reply, Result};
+use base::{
+    Body, Bound, Call, DirectoryCall, IndexPage, Quorum, Read, ReadLevel, Reason, Reply, Result,
+};
 use bytes::Bytes;
 
 fn all() -> IndexQuery {
@@ -128,7 +130,13 @@ async fn queries_that_an_index_cannot_answer_are_refused_with_their_reason() {
     let named = |index: &str| IndexQuery { index: Bytes::from(index.to_string()), ..all() };
     assert_eq!(reason(query(&node, named("other")).await), Reason::NoSuchIndex);
     assert_eq!(reason(query(&node, named("age_int")).await), Reason::NoSuchIndex);
-    for refused in [named("$key"), IndexQuery { regex: Some("a".into()), ..named("by-name") }] {
+    for refused in [
+        named("$key"),
+        IndexQuery { regex: Some("a".into()), ..named("by-name") },
+        IndexQuery { r: Some(Quorum::One), ..all() },
+        IndexQuery { allows_partial: true, ..all() },
+        IndexQuery { timeout_ms: Some(1_000), ..all() },
+    ] {
         assert_eq!(reason(query(&node, refused).await), Reason::NotSupported);
     }
     let word = TermSelection::Equal(Bytes::from_static(b"word"));
