@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 
 const INDEXES: &str = "/v1/buckets/{type}/{bucket}/indexes";
 const INDEX: &str = "/v1/buckets/{type}/{bucket}/indexes/{index_name}";
+/// Quorum as a client writes it; a number has 8 bits.
+const QUORUM_PATTERN: &str = "^(one|quorum|all|25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])$";
 
 pub const CREATE: HttpRoute = HttpRoute {
     request_body: RequestBody::Json("NewIndex"),
@@ -76,6 +78,9 @@ pub const QUERY: HttpRoute = HttpRoute {
         Parameter::AfterRow,
         Parameter::WantOfRow,
         Parameter::Consistency,
+        Parameter::R,
+        Parameter::Partial,
+        Parameter::Timeout,
     ],
     response_body: ResponseBody::Json("IndexPage"),
     errors: &[404, 409, 413],
@@ -100,6 +105,9 @@ pub const STREAM: HttpRoute = HttpRoute {
         Parameter::AfterRow,
         Parameter::WantOfRow,
         Parameter::Consistency,
+        Parameter::R,
+        Parameter::Partial,
+        Parameter::Timeout,
     ],
     response_body: ResponseBody::JsonLines("IndexRow"),
     errors: &[404, 409, 413],
@@ -135,6 +143,21 @@ pub fn query_schema(parameter: Parameter) -> (Value, &'static str) {
             json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]*$" }),
             "Continuation: `continue` of the previous page of the same query.",
         ),
+        Parameter::R => (
+            json!({ "type": "string", "pattern": QUORUM_PATTERN }),
+            "Number of owners of each partition that must answer, at most `n_val`; by default a \
+             quorum, and one if `consistency` is `dirty`. Only in an available bucket.",
+        ),
+        Parameter::Partial => (
+            json!({ "type": "boolean", "default": false }),
+            "Allows an answer without the partitions of which too few owners answer; it says so. \
+             Only in an available bucket.",
+        ),
+        Parameter::Timeout => (
+            json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX, "default": 10_000 }),
+            "Timeout of a page in milliseconds; at most a minute counts. Only in an available \
+             bucket.",
+        ),
         _ => (
             json!({ "enum": IndexContent::ALL.map(IndexContent::name), "default": "keys" }),
             "Content of a row: its key alone, key and term, or key, term and record.",
@@ -165,7 +188,8 @@ pub fn directory_call(
 /// Returns the read of a query's route. Errors: `malformed` for parameters that exclude each other
 /// or lack another one, each by its name; `too_large`.
 pub fn read(target: &mut RequestTarget) -> Result<Read, Error> {
-    let Query { bounds, equals, content, .. } = std::mem::take(&mut target.query);
+    let Query { bounds, equals, content, r, allows_partial, timeout_ms, .. } =
+        std::mem::take(&mut target.query);
     if bounds.limit.is_some_and(|limit| limit == 0 || limit > PAGE_ROWS_MAX) {
         return Err(malformed(format!("`limit` must be 1 to {PAGE_ROWS_MAX}")));
     }
@@ -177,7 +201,10 @@ pub fn read(target: &mut RequestTarget) -> Result<Read, Error> {
         rows_max: bounds.limit,
         want: content,
         terms: selection(bounds, equals)?,
-        ..IndexQuery::default()
+        regex: None,
+        r,
+        allows_partial,
+        timeout_ms,
     };
     query.check()?;
     Ok(Read::Index(query.into()))

@@ -153,7 +153,10 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
         | Parameter::TermFrom
         | Parameter::TermTo
         | Parameter::AfterRow
-        | Parameter::WantOfRow => declared_indexes::query_schema(parameter),
+        | Parameter::WantOfRow
+        | Parameter::R
+        | Parameter::Partial
+        | Parameter::Timeout => declared_indexes::query_schema(parameter),
         Parameter::AfterBucket => (
             json!({ "type": "string", "pattern": schemas::SHORT_BUCKET_PATTERN }),
             "Last bucket of the previous page (its `continue`).",
@@ -321,8 +324,7 @@ fn success_response(route: &HttpRoute) -> (&'static str, Value) {
         ResponseBody::JsonLines(name) => (
             "200",
             json!({
-                "description": "One row per line. If an error occurs during the scan, the last \
-                                line is {\"error\": ..} and the body ends without its final chunk.",
+                "description": lines_description(route),
                 "headers": index,
                 "content": { "application/x-ndjson": {
                     "schema": { "type": "string" }, "x-credenza-line": reference(name) } },
@@ -337,6 +339,17 @@ fn success_response(route: &HttpRoute) -> (&'static str, Value) {
         ),
         ResponseBody::Value => ("200", value_response(index, route)),
     }
+}
+
+fn lines_description(route: &HttpRoute) -> String {
+    let mut text = String::from(
+        "One row per line. If an error occurs during the scan, the last line is {\"error\": ..} \
+         and the body ends without its final chunk.",
+    );
+    if route.query.contains(&Parameter::Partial) {
+        text.push_str(" If rows may be missing, the last line is {\"partial\": true}.");
+    }
+    text
 }
 
 fn text_schema(media_type: &str) -> Value {

@@ -8,7 +8,7 @@ use crate::http::percent::{PlusMeaning, decode};
 use base::index::IndexContent;
 use base::limits::TTL_MS_MAX;
 use base::request::{Expiry, SequenceMode};
-use base::{BucketName, Context, Error, LogIndex, ReadLevel};
+use base::{BucketName, Context, Error, LogIndex, Quorum, ReadLevel};
 use bytes::Bytes;
 
 /// Query parameter.
@@ -33,6 +33,9 @@ pub enum Parameter {
     TermTo,
     AfterRow,
     WantOfRow,
+    R,
+    Partial,
+    Timeout,
     AfterBucket,
     LimitBuckets,
     Context,
@@ -56,6 +59,9 @@ impl Parameter {
             Parameter::Limit | Parameter::LimitBuckets => "limit",
             Parameter::After | Parameter::AfterBucket | Parameter::AfterRow => "after",
             Parameter::Want | Parameter::WantOfRow => "want",
+            Parameter::R => "r",
+            Parameter::Partial => "partial",
+            Parameter::Timeout => "timeout_ms",
             Parameter::Context => "context",
             Parameter::Confirm => "confirm",
         }
@@ -80,6 +86,13 @@ pub struct Query {
     pub equals: Option<Bytes>,
     /// Content of the rows of a query of an index.
     pub content: IndexContent,
+    /// Number of owners of each partition that must answer, in an available bucket. `None`: as many
+    /// as the read level says.
+    pub r: Option<Quorum>,
+    /// True if an answer of an available bucket may lack partitions.
+    pub allows_partial: bool,
+    /// Timeout in milliseconds, in an available bucket. `None`: the default.
+    pub timeout_ms: Option<u64>,
     /// Last bucket of the previous page.
     pub after_bucket: Option<BucketName>,
     /// Context of the values that the client has read.
@@ -135,6 +148,9 @@ impl Query {
             Parameter::After | Parameter::AfterRow => bounds.after = Some(value),
             Parameter::WantOfRow => self.content = IndexContent::parse(text(parameter, &value)?)?,
             Parameter::Want => bounds.want = ranges::parse_want(text(parameter, &value)?)?,
+            Parameter::R => self.r = Some(quorum(parameter, &value)?),
+            Parameter::Partial => self.allows_partial = flag(parameter, &value)?,
+            Parameter::Timeout => self.timeout_ms = Some(number(parameter, &value)?),
             Parameter::AfterBucket => {
                 self.after_bucket = Some(BucketName::parse(text(parameter, &value)?)?);
             }
@@ -169,10 +185,22 @@ fn flag(parameter: Parameter, value: &[u8]) -> Result<bool, Error> {
     }
 }
 
+fn number(parameter: Parameter, value: &[u8]) -> Result<u64, Error> {
+    crate::http::head::parse_number(value).ok_or_else(|| no_number(parameter))
+}
+
 fn count(parameter: Parameter, value: &[u8]) -> Result<usize, Error> {
-    crate::http::head::parse_number(value)
-        .and_then(|number| usize::try_from(number).ok())
-        .ok_or_else(|| malformed(format!("`{}` is not a number", parameter.name())))
+    usize::try_from(number(parameter, value)?).map_err(|_| no_number(parameter))
+}
+
+fn no_number(parameter: Parameter) -> Error {
+    malformed(format!("`{}` is not a number", parameter.name()))
+}
+
+fn quorum(parameter: Parameter, value: &[u8]) -> Result<Quorum, Error> {
+    Quorum::parse(text(parameter, value)?).ok_or_else(|| {
+        malformed(format!("`{}` must be one, quorum, all or a number", parameter.name()))
+    })
 }
 
 /// Parses `consistent`, `dirty` or `at_least:N`.

@@ -39,8 +39,15 @@ enum StreamedPage {
     Index(Box<IndexPage>),
 }
 
+impl StreamedPage {
+    /// Returns true if rows may be missing in the page, as the query allows.
+    fn is_partial(&self) -> bool {
+        matches!(self, StreamedPage::Index(page) if page.is_partial)
+    }
+}
+
 /// Sends all rows of the read. An error after the first page becomes the last line, and the body
-/// then lacks its final chunk.
+/// then lacks its final chunk. If a page was partial, the last line says so.
 pub async fn rows(
     connection: &mut NativeConnection,
     mut request: Request,
@@ -58,7 +65,7 @@ pub async fn rows(
     // Wait for earlier requests first: the rows must include their updates.
     connection.flush().await?;
     let (mut out, mut head_is_written, encode_options) = (Vec::new(), false, origin.encode_options);
-    let mut page_budget = BufferBudget::default();
+    let (mut page_budget, mut is_partial) = (BufferBudget::default(), false);
     loop {
         let principal = connection.flow.principal();
         let reading = read_page(&shared, principal, request.clone(), head_is_written);
@@ -78,6 +85,7 @@ pub async fn rows(
             }
             Err(error) => return write_error(connection, &error, origin).await,
         };
+        is_partial |= page.is_partial();
         if !wait_for_memory(&shared, &mut page_budget, &page).await {
             // The rows so far end with whole lines, and the head precedes the error.
             writer::write_bytes(&mut connection.stream, &out).await?;
@@ -97,9 +105,7 @@ pub async fn rows(
         out.shrink_to(RESERVED_BYTES);
         page_budget.release();
     }
-    if !encode_options.is_http_10 && !encode_options.head_only {
-        out.extend_from_slice(b"0\r\n\r\n");
-    }
+    append_end(&mut out, is_partial, encode_options);
     let writing = writer::write_bytes(&mut connection.stream, &out);
     origin.stages.measure(WaitStage::Send, writing).await?;
     let elapsed = origin.parsed_at.elapsed();
@@ -233,6 +239,29 @@ fn append_each<T>(out: &mut Vec<u8>, rows: &[T], append: impl Fn(&mut Vec<u8>, &
     }
 }
 
+/// Appends the end of the body. Rows alone don't show that others may be missing: a line does.
+fn append_end(out: &mut Vec<u8>, is_partial: bool, encode_options: EncodeOptions) {
+    if encode_options.head_only {
+        return;
+    }
+    if is_partial {
+        append_chunk(out, b"{\"partial\":true}\n", encode_options.is_http_10);
+    }
+    if !encode_options.is_http_10 {
+        out.extend_from_slice(b"0\r\n\r\n");
+    }
+}
+
+/// Appends lines as one chunk, or as they are for a client that knows no chunks.
+fn append_chunk(out: &mut Vec<u8>, lines: &[u8], is_http_10: bool) {
+    if is_http_10 {
+        return out.extend_from_slice(lines);
+    }
+    let _ = write!(out, "{:x}\r\n", lines.len());
+    out.extend_from_slice(lines);
+    out.extend_from_slice(b"\r\n");
+}
+
 async fn write_error(
     connection: &mut NativeConnection,
     error: &Error,
@@ -242,16 +271,40 @@ async fn write_error(
     errors::append_error(&mut line, error);
     line.extend_from_slice(b"}\n");
     let mut out = Vec::new();
-    if origin.encode_options.is_http_10 {
-        out = line;
-    } else {
-        let _ = write!(out, "{:x}\r\n", line.len());
-        out.append(&mut line);
-        out.extend_from_slice(b"\r\n");
-    }
+    append_chunk(&mut out, &line, origin.encode_options.is_http_10);
     writer::write_bytes(&mut connection.stream, &out).await?;
     let elapsed = origin.parsed_at.elapsed();
     let verdict = Verdict::Failed(error.kind());
     connection.shared.counters.observe(ClientProtocol::Http, origin.operation, verdict, elapsed);
     Err(ConnectionEnd::Disconnected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(is_partial: bool, head_only: bool, is_http_10: bool) -> String {
+        let mut out = b"rows".to_vec();
+        append_end(&mut out, is_partial, EncodeOptions { keep_alive: true, head_only, is_http_10 });
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn last_line_of_a_stream_says_that_rows_may_be_missing() {
+        assert_eq!(end(false, false, false), "rows0\r\n\r\n");
+        assert_eq!(end(true, false, false), "rows11\r\n{\"partial\":true}\n\r\n0\r\n\r\n");
+        assert_eq!(end(false, false, true), "rows");
+        assert_eq!(end(true, false, true), "rows{\"partial\":true}\n");
+        assert_eq!(end(true, true, false), "rows", "HEAD has no body");
+    }
+
+    #[test]
+    fn page_is_partial_if_its_index_page_is() {
+        for is_partial in [false, true] {
+            let page = IndexPage { is_partial, ..IndexPage::default() };
+            assert_eq!(StreamedPage::Index(Box::new(page)).is_partial(), is_partial);
+        }
+        let page = Page { entries: Vec::new(), more: false };
+        assert!(!StreamedPage::Range(page).is_partial());
+    }
 }

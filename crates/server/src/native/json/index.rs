@@ -61,7 +61,9 @@ mod tests {
             vtag: Vtag(0),
             tombstone: false,
         };
-        let siblings = Siblings { context: Context::default(), values: vec![sibling] };
+        let deleted = Sibling { written_ms: 3, tombstone: true, ..sibling.clone() };
+        let siblings =
+            |values| IndexRecord::Siblings(Siblings { context: Context::default(), values });
         let of = |key: &'static [u8], term: Option<&'static str>, record| IndexRow {
             key: Bytes::from_static(key),
             term: term.map(|term| Bytes::from_static(term.as_bytes())),
@@ -71,7 +73,8 @@ mod tests {
             of(b"a", None, None),
             of(b"\xff", Some("7"), None),
             of(b"b", Some("8"), Some(IndexRecord::Row(row))),
-            of(b"c", Some("9"), Some(IndexRecord::Siblings(siblings))),
+            of(b"c", Some("9"), Some(siblings(vec![sibling.clone()]))),
+            of(b"d", Some("9"), Some(siblings(vec![sibling, deleted]))),
         ];
         let page = IndexPage { rows, after: Some(Bytes::from_static(b"AX-")), is_partial: true };
         let vtag = "0".repeat(22);
@@ -82,6 +85,9 @@ mod tests {
                 { "key": "b", "term": "8", "value": "v", "version": 3 },
                 { "key": "c", "term": "9", "context": "",
                   "siblings": [{ "value": "v", "vtag": vtag, "written_ms": 4 }] },
+                { "key": "d", "term": "9", "context": "",
+                  "siblings": [{ "value": "v", "vtag": vtag, "written_ms": 4 },
+                               { "value": null, "vtag": vtag, "written_ms": 3 }] },
             ],
             "partial": true, "more": true, "continue": "AX-",
         });

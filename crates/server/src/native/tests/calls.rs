@@ -17,8 +17,8 @@ use base::request::{
 };
 use base::{
     Bound, BucketName, ClusterCall, DirectoryCall, FeatureLevel, GroupId, LogIndex,
-    MemberDescription, Membership, NodeId, Part, Range, Read, ReadLevel, Request, RowContent,
-    SessionId, Update, Version,
+    MemberDescription, Membership, NodeId, Part, Quorum, Range, Read, ReadLevel, Request,
+    RowContent, SessionId, Update, Version,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -227,11 +227,30 @@ fn index_query() -> impl Strategy<Value = Read> {
     let rows_max = proptest::option::of(1..=base::limits::PAGE_ROWS_MAX);
     let want = prop::sample::select(IndexContent::ALL.to_vec());
     let page = (optional_bytes(), rows_max, want, any::<bool>());
-    (index_name(), terms, page).prop_map(|(index, terms, (after, rows_max, want, descending))| {
+    let r = prop::sample::select(vec![
+        None,
+        Some(Quorum::One),
+        Some(Quorum::Quorum),
+        Some(Quorum::All),
+        Some(Quorum::Number(2)),
+    ]);
+    let replicas = (r, any::<bool>(), proptest::option::of(any::<u64>()));
+    (index_name(), terms, page, replicas).prop_map(|(index, terms, page, replicas)| {
+        let (after, rows_max, want, descending) = page;
+        let (r, allows_partial, timeout_ms) = replicas;
         let direction = if descending { Direction::Descending } else { Direction::Ascending };
-        let index = index.into();
-        let query =
-            IndexQuery { index, terms, after, rows_max, want, direction, ..Default::default() };
+        let query = IndexQuery {
+            index: index.into(),
+            terms,
+            direction,
+            after,
+            rows_max,
+            want,
+            regex: None,
+            r,
+            allows_partial,
+            timeout_ms,
+        };
         Read::Index(query.into())
     })
 }

@@ -9,7 +9,7 @@ use base::index::{
 };
 use base::limits::INDEX_NAME_BYTES_MAX;
 use base::range::Direction;
-use base::{Body, Bound, BucketName, Call, DirectoryCall, LogIndex, Read, Reason, Reply};
+use base::{Body, Bound, BucketName, Call, DirectoryCall, LogIndex, Quorum, Read, Reason, Reply};
 use bytes::Bytes;
 
 fn query(parameters: &str) -> Result<IndexQuery, String> {
@@ -63,6 +63,28 @@ fn index_query_parameters_select_terms_order_and_content() {
 }
 
 #[test]
+fn index_query_parameters_of_available_buckets_set_quorum_partiality_and_timeout() {
+    for (text, r) in [
+        ("one", Quorum::One),
+        ("quorum", Quorum::Quorum),
+        ("all", Quorum::All),
+        ("2", Quorum::Number(2)),
+    ] {
+        assert_eq!(query(&format!("r={text}")).map(|query| query.r), Ok(Some(r)), "{text}");
+    }
+    let asked = query("partial=true&timeout_ms=1500&r=2").expect("a query");
+    let expected = IndexQuery {
+        index: Bytes::from_static(b"by-name"),
+        r: Some(Quorum::Number(2)),
+        allows_partial: true,
+        timeout_ms: Some(1_500),
+        ..IndexQuery::default()
+    };
+    assert_eq!(asked, expected);
+    assert_eq!(query("partial=false"), query(""));
+}
+
+#[test]
 fn refusal_of_an_index_query_names_its_parameter() {
     for (parameters, expected) in [
         ("equals=1&from=2", "`equals` excludes `from` and `to`"),
@@ -77,6 +99,12 @@ fn refusal_of_an_index_query_names_its_parameter() {
         ("want=entries", "`want` of an index query is `keys`, `terms` or `records`"),
         ("order=desc", "unknown query parameter; this route takes equals, prefix, from, to, "),
         ("equals=1&equals=1", "the query parameter `equals` is repeated"),
+        ("r=most", "`r` must be one, quorum, all or a number"),
+        ("r=256", "`r` must be one, quorum, all or a number"),
+        ("r=1&r=2", "the query parameter `r` is repeated"),
+        ("partial=yes", "`partial` must be true or false"),
+        ("timeout_ms=1s", "`timeout_ms` is not a number"),
+        ("timeout=5", "unknown query parameter; this route takes equals, "),
     ] {
         let text = query(parameters).expect_err(parameters);
         assert!(text.contains(expected), "{parameters}: {text}");

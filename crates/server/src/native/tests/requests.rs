@@ -167,6 +167,15 @@ fn index_query(query: &IndexQuery) -> String {
     if query.want != IndexContent::Keys {
         let _ = write!(text, "&want={}", query.want.name());
     }
+    if let Some(r) = query.r {
+        let _ = write!(text, "&r={r}");
+    }
+    if query.allows_partial {
+        text.push_str("&partial=true");
+    }
+    if let Some(timeout_ms) = query.timeout_ms {
+        let _ = write!(text, "&timeout_ms={timeout_ms}");
+    }
     text
 }
 
