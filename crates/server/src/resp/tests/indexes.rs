@@ -79,3 +79,36 @@ fn index_returns_pages_of_keys_terms_and_records() {
     assert!(refused.starts_with("-NOINDEX no index `by-count`"), "{refused}");
     wait_for(&mut client, &status, |answer| answer.starts_with("-NOINDEX"));
 }
+
+#[test]
+fn index_of_an_available_bucket_returns_siblings_and_says_whether_rows_are_missing() {
+    let server = TestServer::build();
+    let mut client = TestClient::new(server.address);
+    assert_eq!(client.call(&["CREDENZA.BUCKET", "available/b"]), "+OK|");
+    for (key, value) in [("one", "{\"n\":1}"), ("two", "{\"n\":2}"), ("two", "{\"n\":3}")] {
+        assert!(client.call(&["CREDENZA.STORE", key, value]).starts_with('$'), "{key}");
+    }
+    let create = ["CREDENZA.INDEX", "CREATE", "by-n", "PATH", "$.n", "TYPE", "INT"];
+    assert_eq!(client.call(&create), "+OK|");
+    let status = ["CREDENZA.INDEX", "STATUS", "by-n"];
+    wait_for(&mut client, &status, |answer| answer.contains("|ready|"));
+    assert_eq!(range(&mut client, &["by-n", "-", "+"]), "*2|$-1|*3|$3|one|$3|two|$3|two|");
+    // One value or several: the form is that of a fetch.
+    for (key, term) in [("one", "1"), ("two", "3")] {
+        let found = client.call(&["CREDENZA.FETCH", key]);
+        let page = range(&mut client, &["by-n", "EQUALS", term, "RECORDS"]);
+        assert_eq!(page, format!("*2|$-1|*3|$3|{key}|$1|{term}|{found}"));
+    }
+    for (options, partial) in [
+        (&["R", "ONE"][..], ""),
+        (&["r", "quorum", "timeout", "5000"], ""),
+        (&["PARTIAL"], ":0|"),
+        (&["R", "2", "PARTIAL", "TIMEOUT", "5000"], ":0|"),
+    ] {
+        let parts = if partial.is_empty() { 2 } else { 3 };
+        let page = range(&mut client, &[&["by-n", "EQUALS", "2"], options].concat());
+        assert_eq!(page, format!("*{parts}|$-1|*1|$3|two|{partial}"), "{options:?}");
+    }
+    let refused = range(&mut client, &["by-n", "-", "+", "R", "200"]);
+    assert!(refused.starts_with("-ERR"), "no bucket has so many copies: {refused}");
+}

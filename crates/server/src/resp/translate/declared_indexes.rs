@@ -2,10 +2,11 @@
 //! querying.
 
 use super::range::{parse_bound, parse_limit};
-use super::siblings::write_siblings;
+use super::siblings::{quorum, set_once, write_values};
 use super::{CommandContext, RespPlan, RespShape, TranslateResult};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Args;
+use crate::resp::output::Output;
 use base::index::{
     IndexCall, IndexContent, IndexDescription, IndexQuery, IndexSpec, IndexState, TermSelection,
 };
@@ -83,12 +84,22 @@ pub fn range(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
                 at += 1;
                 query.after = Some(args.get_bytes(at));
             }
+            "PARTIAL" => query.allows_partial = true,
+            "R" if has_next => {
+                set_once(&mut query.r, quorum(args, at)?)?;
+                at += 1;
+            }
+            "TIMEOUT" if has_next => {
+                at += 1;
+                set_once(&mut query.timeout_ms, args.natural(at)?)?;
+            }
             _ => return Err(errors::SYNTAX),
         }
         at += 1;
     }
     query.check().map_err(|error| RespRefusal::from_text(errors::text(&error)))?;
-    ctx.read(Read::Index(query.into()), RespShape::IndexPage)
+    let shape = RespShape::IndexPage(query.allows_partial);
+    ctx.read(Read::Index(query.into()), shape)
 }
 
 pub fn help(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
@@ -101,7 +112,8 @@ pub fn help(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
         "LIST: lists the indexes.",
         "STATUS <name>: returns an index, its state and the progress of its build.",
         "RANGE <name> (<low> <high> | EQUALS <term> | PREFIX <prefix>) [REV] [LIMIT <count>] [KEYS \
-         | TERMS | RECORDS] [AFTER <continuation>]: returns a page of keys.",
+         | TERMS | RECORDS] [AFTER <continuation>] [R <quorum>] [PARTIAL] [TIMEOUT \
+         <milliseconds>]: returns a page of keys.",
     ])
 }
 
@@ -146,25 +158,82 @@ fn write_index(index: &IndexDescription, ctx: &mut CommandContext<'_>) {
 }
 
 /// Writes a page: the continuation, or null, and for each row its key, and what was asked for of
-/// its term and its record. A record of an available bucket is a context with values.
-pub fn write_page(page: &IndexPage, ctx: &mut CommandContext<'_>) {
-    ctx.out.array(2);
+/// its term and its record. A record of an available bucket is a context with values, however many
+/// there are. A query that allows a partial page is told by a number whether it got one.
+pub fn write_page(page: &IndexPage, says_partial: bool, out: &mut Output) {
+    out.array(if says_partial { 3 } else { 2 });
     match &page.after {
-        Some(after) => ctx.out.value(after),
-        None => ctx.out.null(),
+        Some(after) => out.value(after),
+        None => out.null(),
     }
     let frames =
         |row: &IndexRow| 1 + usize::from(row.term.is_some()) + usize::from(row.record.is_some());
-    ctx.out.array(page.rows.iter().map(frames).sum());
+    out.array(page.rows.iter().map(frames).sum());
     for row in &page.rows {
-        ctx.out.value(&row.key);
+        out.value(&row.key);
         if let Some(term) = &row.term {
-            ctx.out.value(term);
+            out.value(term);
         }
         match &row.record {
-            Some(IndexRecord::Row(row)) => ctx.out.value(&row.value),
-            Some(IndexRecord::Siblings(siblings)) => write_siblings(siblings, ctx),
+            Some(IndexRecord::Row(row)) => out.value(&row.value),
+            Some(IndexRecord::Siblings(siblings)) => write_values(siblings, out),
             None => {}
         }
+    }
+    if says_partial {
+        out.integer(page.is_partial.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::output::Protocol;
+    use base::{Content, Context, Row, Sibling, Siblings, Version, Vtag};
+    use bytes::Bytes;
+
+    fn encoded(page: &IndexPage, says_partial: bool) -> String {
+        let mut out = Output::new(Protocol::Two);
+        write_page(page, says_partial, &mut out);
+        base::codec::printable(&out.to_bytes()).replace("\\x0d\\x0a", "|")
+    }
+
+    fn record(key: &'static str, record: IndexRecord) -> IndexRow {
+        let (key, term) = (Bytes::from_static(key.as_bytes()), Some(Bytes::from_static(b"7")));
+        IndexRow { key, term, record: Some(record) }
+    }
+
+    #[test]
+    fn record_has_the_form_of_its_bucket() {
+        let sibling = |value: &'static str, tombstone| Sibling {
+            content: Content::plain(Bytes::from_static(value.as_bytes())),
+            written_ms: 4,
+            vtag: Vtag(0),
+            tombstone,
+        };
+        let siblings = |values: Vec<Sibling>| {
+            let context = Context(Bytes::from_static(b"seen"));
+            IndexRecord::Siblings(Siblings { context, values })
+        };
+        let value = Bytes::from_static(b"v");
+        let row = Row { value, version: Version(3), expires_in_ms: None };
+        let rows = vec![
+            record("a", IndexRecord::Row(row)),
+            record("b", siblings(vec![sibling("v", false)])),
+            record("c", siblings(vec![sibling("w", false), sibling("", true)])),
+        ];
+        let page = IndexPage { rows, ..IndexPage::default() };
+        let expected = "*2|$-1|*9|$1|a|$1|7|$1|v|\
+                        $1|b|$1|7|*2|$4|seen|*1|$1|v|\
+                        $1|c|$1|7|*2|$4|seen|*2|$1|w|$-1|";
+        assert_eq!(encoded(&page, false), expected);
+    }
+
+    #[test]
+    fn third_element_says_whether_rows_may_be_missing() {
+        let page = |is_partial| IndexPage { is_partial, ..IndexPage::default() };
+        assert_eq!(encoded(&page(false), false), "*2|$-1|*0|");
+        assert_eq!(encoded(&page(false), true), "*3|$-1|*0|:0|");
+        assert_eq!(encoded(&page(true), true), "*3|$-1|*0|:1|");
     }
 }

@@ -53,8 +53,9 @@ pub enum RespShape {
     Keys(Box<Glob>),
     /// The key to continue after (or null), and keys with or without values.
     Page,
-    /// The continuation (or null), and keys, with terms and values as asked for.
-    IndexPage,
+    /// The continuation (or null), and keys, with terms and values as asked for. True: and 1 if
+    /// rows may be missing, else 0.
+    IndexPage(bool),
     /// One index: its definition and its state.
     Index,
     /// Indexes, each with its definition and its state.
@@ -188,8 +189,8 @@ impl RespShape {
             (RespShape::Buckets, Body::Buckets(buckets)) => {
                 super::buckets::write_buckets(&buckets, ctx)
             }
-            (RespShape::IndexPage, Body::IndexPage(page)) => {
-                super::declared_indexes::write_page(&page, ctx)
+            (RespShape::IndexPage(says_partial), Body::IndexPage(page)) => {
+                super::declared_indexes::write_page(&page, *says_partial, ctx.out)
             }
             (RespShape::Indexes | RespShape::Index, Body::Indexes(indexes)) => {
                 super::declared_indexes::write_indexes(

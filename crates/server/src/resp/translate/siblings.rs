@@ -5,6 +5,7 @@
 use super::{CommandContext, RespPlan, RespShape, TranslateResult};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Args;
+use crate::resp::output::Output;
 use base::limits::CONTEXT_BYTES_MAX;
 use base::{
     AvailableCall, Call, Content, Context, FetchOptions, Quorum, ReadLevel, Siblings, Store,
@@ -87,7 +88,7 @@ fn context_and_options(
 }
 
 /// Sets an option. Refuses a repeated option, because either value could be meant.
-fn set_once<T>(option: &mut Option<T>, value: T) -> Result<(), RespRefusal> {
+pub fn set_once<T>(option: &mut Option<T>, value: T) -> Result<(), RespRefusal> {
     match option.replace(value) {
         None => Ok(()),
         Some(_) => Err(errors::SYNTAX),
@@ -106,7 +107,8 @@ fn context(args: &Args<'_>, at: usize) -> Result<Context, RespRefusal> {
     }
 }
 
-fn quorum(args: &Args<'_>, at: usize) -> Result<Quorum, RespRefusal> {
+/// Parses the quorum behind the option at this position.
+pub fn quorum(args: &Args<'_>, at: usize) -> Result<Quorum, RespRefusal> {
     let text = args.text(at + 1)?.to_ascii_lowercase();
     Quorum::parse(&text).ok_or_else(|| {
         let name = args.upper(at);
@@ -133,19 +135,25 @@ fn yes_or_no(args: &Args<'_>, at: usize) -> Result<bool, RespRefusal> {
     }
 }
 
-/// Writes the context, then the values, the newest first; null stands for a delete.
+/// Writes the context, then the values, the newest first; null stands for a delete. Counts a hit,
+/// or a miss if there is no value.
 pub fn write_siblings(siblings: &Siblings, ctx: &mut CommandContext<'_>) {
     match siblings.without_tombstones().next() {
         Some(_) => ctx.client.counts.hits += 1,
         None => ctx.client.counts.misses += 1,
     }
-    ctx.out.array(2);
-    ctx.out.value(&siblings.context.0);
-    ctx.out.array(siblings.values.len());
+    write_values(siblings, ctx.out);
+}
+
+/// Writes the context, then the values, as [`write_siblings`] does. Counts nothing.
+pub fn write_values(siblings: &Siblings, out: &mut Output) {
+    out.array(2);
+    out.value(&siblings.context.0);
+    out.array(siblings.values.len());
     for sibling in &siblings.values {
         match sibling.tombstone {
-            true => ctx.out.null(),
-            false => ctx.out.value(&sibling.content.value),
+            true => out.null(),
+            false => out.value(&sibling.content.value),
         }
     }
 }
