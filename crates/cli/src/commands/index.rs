@@ -27,6 +27,8 @@ Examples:
   credenza index query users by-mail --equals ada@example.org --records
   credenza index query users by-mail --prefix ada --terms --reverse --limit 10
   credenza index query users by-age --limit 0 --json    all of them, a JSON object a line
+  credenza index query available/users by-age --r all --timeout-ms 2000
+  credenza index query available/users by-age --partial    what the nodes that answer have
   credenza index drop users by-age                 the records stay
 
 An index is built while the bucket is used, and answers queries once it is `ready`. A value whose

@@ -1,13 +1,15 @@
 //! `credenza index query`: what an index finds, page by page.
 
+use super::siblings::shown_value;
 use super::{IndexArguments, ReadLevelArguments};
 use crate::args::Encoding;
 use crate::output;
 use api::{IndexPageReply, IndexRowReply};
 use base::index::IndexContent;
 use base::limits::PAGE_ROWS_MAX;
+use base::{Kind, Quorum};
 use client::{Client, encode};
-use program::Outcome;
+use program::{Failure, Outcome};
 use serde_json::json;
 use std::io::Write;
 
@@ -37,6 +39,38 @@ pub struct IndexQueryCommand {
     encoding: Encoding,
     #[command(flatten)]
     read_level: ReadLevelArguments,
+    #[command(flatten)]
+    replicas: ReplicaArguments,
+}
+
+/// Options of queries of available buckets.
+#[derive(clap::Args)]
+struct ReplicaArguments {
+    /// Owners of each partition that must answer: `one`, `quorum`, `all` or a number; only of an
+    /// available bucket
+    #[arg(long, value_name = "QUORUM", value_parser = parse_quorum)]
+    r: Option<Quorum>,
+    /// Show the rows there are if too few owners of a partition answer, and end with exit code 5;
+    /// only of an available bucket
+    #[arg(long = "partial")]
+    allows_partial: bool,
+    /// Milliseconds until a page must be there; only of an available bucket
+    #[arg(long, value_name = "MS")]
+    timeout_ms: Option<u64>,
+}
+
+impl ReplicaArguments {
+    /// Returns the options as parameters of a query.
+    fn query(&self) -> String {
+        let r = self.r.map(|r| format!("&r={r}"));
+        let partial = self.allows_partial.then(|| "&partial=true".to_string());
+        let timeout = self.timeout_ms.map(|ms| format!("&timeout_ms={ms}"));
+        [r, partial, timeout].into_iter().flatten().collect()
+    }
+}
+
+fn parse_quorum(text: &str) -> Result<Quorum, String> {
+    Quorum::parse(text).ok_or_else(|| "it is `one`, `quorum`, `all` or a number".into())
 }
 
 /// Terms that a query asks for; without any of these: all.
@@ -92,6 +126,7 @@ impl IndexQueryCommand {
         query.push_str(&format!("&want={}", content.name()));
         query.push_str(if self.reverse { "&reverse=true" } else { "" });
         query.push_str(&format!("&consistency={}", encode(self.read_level.consistency.as_bytes())));
+        query.push_str(&self.replicas.query());
         let IndexArguments { bucket, name, node } = &self.target;
         let path = format!("/v1/buckets/{bucket}/index/{}", encode(name.as_bytes()));
         let mut pages = IndexPages::new(node.address.client()?, path, query);
@@ -101,7 +136,7 @@ impl IndexQueryCommand {
             remaining = remaining.saturating_sub(rows.len() as u64);
             self.print(&rows)?;
         }
-        Ok(())
+        completeness(pages.is_partial)
     }
 
     fn print(&self, rows: &[IndexRowReply]) -> Outcome {
@@ -117,19 +152,30 @@ impl IndexQueryCommand {
     }
 }
 
+/// Fails if rows may be missing, so that no script takes them for all.
+fn completeness(is_partial: bool) -> Outcome {
+    if !is_partial {
+        return Ok(());
+    }
+    let text = "rows may be missing, because too few owners of some partitions answered: ask again \
+                later; without --partial the refusal names the partitions";
+    Err(Failure::new(Kind::Unavailable, text))
+}
+
 /// Returns a row as lines: key, and what was asked for of term and value, with tabs between them. A
-/// key of an available bucket has a line for each of its values.
+/// key of an available bucket has a line for each of its siblings.
 fn lines(row: &IndexRowReply, encoding: Encoding) -> String {
     let mut front = encoding.show(&row.key.0);
     if let Some(term) = &row.term {
         front = format!("{front}\t{}", encoding.show(&term.0));
     }
-    let siblings = row.siblings.iter().flatten().filter_map(|sibling| sibling.value.as_ref());
-    let values: Vec<_> = row.value.iter().chain(siblings).collect();
+    let value = row.value.iter().map(|value| encoding.show(&value.0));
+    let siblings = row.siblings.iter().flatten().map(|sibling| shown_value(sibling, encoding));
+    let values: Vec<_> = value.chain(siblings).collect();
     if values.is_empty() {
         return format!("{front}\n");
     }
-    values.into_iter().map(|value| format!("{front}\t{}\n", encoding.show(&value.0))).collect()
+    values.into_iter().map(|value| format!("{front}\t{value}\n")).collect()
 }
 
 /// Pages of an index, one after the other.
@@ -139,11 +185,14 @@ struct IndexPages {
     query: String,
     after: String,
     has_more: bool,
+    /// True if rows of a page may be missing.
+    is_partial: bool,
 }
 
 impl IndexPages {
     fn new(client: Client, path: String, query: String) -> IndexPages {
-        IndexPages { client, path, query, after: String::new(), has_more: true }
+        let (after, has_more, is_partial) = (String::new(), true, false);
+        IndexPages { client, path, query, after, has_more, is_partial }
     }
 
     /// Returns the rows of the next page, at most `rows_max`, possibly none. `None`: the end.
@@ -154,6 +203,7 @@ impl IndexPages {
         let path = format!("{}?limit={rows_max}{}{}", self.path, self.query, self.after);
         let page: IndexPageReply = self.client.get(path).await?;
         self.has_more = page.r#continue.is_some();
+        self.is_partial |= page.partial;
         self.after = match page.r#continue {
             Some(after) => format!("&after={}", encode(after.as_bytes())),
             None => String::new(),
@@ -172,12 +222,14 @@ mod tests {
     struct QueryCommand {
         #[command(flatten)]
         terms: TermArguments,
+        #[command(flatten)]
+        replicas: ReplicaArguments,
     }
 
     fn query(line: &str) -> Option<String> {
         let line =
             QueryCommand::try_parse_from(["query"].into_iter().chain(line.split(' '))).ok()?;
-        line.terms.query(Encoding::default()).ok()
+        Some(line.terms.query(Encoding::default()).ok()? + &line.replicas.query())
     }
 
     #[test]
@@ -198,6 +250,28 @@ mod tests {
         {
             assert_eq!(query(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn options_of_available_buckets_become_parameters() {
+        for (line, expected) in [
+            ("--r quorum", "&r=quorum"),
+            ("--r 2 --equals 7", "&equals=7&r=2"),
+            ("--timeout-ms 1500 --partial --r all", "&r=all&partial=true&timeout_ms=1500"),
+        ] {
+            assert_eq!(query(line).as_deref(), Some(expected), "{line}");
+        }
+        for bad in ["--r most", "--r 256", "--r", "--timeout-ms 1s", "--partial=yes"] {
+            assert_eq!(query(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn partial_answer_ends_with_a_line_and_exit_code_5() {
+        assert!(completeness(false).is_ok());
+        let failure = completeness(true).expect_err("rows may be missing");
+        assert_eq!(failure.exit_code(), 5);
+        assert!(failure.sentence().starts_with("rows may be missing"), "{failure}");
     }
 
     #[test]
@@ -222,7 +296,10 @@ mod tests {
             links: Vec::new(),
         };
         let siblings = [Some(blob("v")), None, Some(blob("w"))].map(sibling).to_vec();
-        let siblings = IndexRowReply { siblings: Some(siblings), ..term };
-        assert_eq!(show(&siblings), "k\\x091\t7\tv\nk\\x091\t7\tw\n");
+        let siblings = IndexRowReply { siblings: Some(siblings), ..term.clone() };
+        let lines = "k\\x091\t7\tv\nk\\x091\t7\t(deleted)\nk\\x091\t7\tw\n";
+        assert_eq!(show(&siblings), lines);
+        let one = IndexRowReply { siblings: Some(vec![sibling(Some(blob("v")))]), ..term };
+        assert_eq!(show(&one), "k\\x091\t7\tv\n", "as in a consistent bucket");
     }
 }

@@ -65,16 +65,21 @@ impl SiblingsCommand {
     }
 
     fn row(&self, number: usize, sibling: &SiblingReply) -> Vec<String> {
-        let value = match &sibling.value {
-            Some(value) => self.encoding.show(&value.0),
-            None => "(deleted)".into(),
-        };
+        let value = shown_value(sibling, self.encoding);
         let written = match sibling.written_ms {
             // A consistent bucket stores no write times.
             0 => "-".into(),
             ms => logging::time(Duration::from_millis(ms)),
         };
         vec![number.to_string(), written, value]
+    }
+}
+
+/// Returns the value of a sibling as text.
+pub fn shown_value(sibling: &SiblingReply, encoding: Encoding) -> String {
+    match &sibling.value {
+        Some(value) => encoding.show(&value.0),
+        None => "(deleted)".into(),
     }
 }
 
