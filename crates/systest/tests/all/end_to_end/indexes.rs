@@ -127,6 +127,52 @@ fn unique_and_strict_indexes_refuse_and_a_dropped_one_is_gone() {
 }
 
 #[test]
+fn index_of_an_available_bucket_shows_siblings_and_takes_its_options() {
+    const FRUIT: &str = "available/fruit";
+    let (_scratch, server) = start_server("indexes-available");
+    for (key, count) in [("fig", 1), ("fig", 2), ("nut", 3)] {
+        let value = json!({ "count": count }).to_string();
+        tool(&server, &["put", "-b", FRUIT, key, &value, "--beside"]);
+    }
+    let create = ["index", "create", FRUIT, "by-count", "--path", "$.count", "--type", "int"];
+    tool(&server, &[&create[..], &["--wait"]].concat());
+    let get = |path: &str| {
+        let path = format!("/v1/buckets/{FRUIT}/{path}");
+        http(&server).request("GET", &path, b"").expect("it answers")
+    };
+    let options = "r=quorum&partial=true&timeout_ms=5000";
+    let page = get(&format!("index/by-count?equals=2&want=records&{options}")).json();
+    let (row, found) = (&page["rows"][0], get("siblings/fig").json());
+    assert_eq!((&row["key"], &row["term"]), (&"fig".into(), &"2".into()));
+    assert_eq!((&row["context"], &row["siblings"]), (&found["context"], &found["siblings"]));
+    assert_eq!(row["siblings"].as_array().map(Vec::len), Some(2), "{page}");
+    assert_eq!(page["partial"], false);
+    let stream = get(&format!("index/by-count/stream?{options}"));
+    let lines = "{\"key\":\"fig\"}\n{\"key\":\"fig\"}\n{\"key\":\"nut\"}\n";
+    assert_eq!(stream.text(), lines, "nothing is missing, so no line says so");
+    let refused = get("index/by-count?r=200");
+    assert_eq!((refused.status, refused.reason().as_str()), (400, "malformed"));
+    let query = ["index", "query", FRUIT, "by-count", "--records"];
+    let ask = |args: &[&str]| tool(&server, &[&query[..], args].concat());
+    let nut = ask(&["--equals", "3", "--r", "all", "--partial", "--timeout-ms", "5000"]);
+    assert_eq!(nut, "nut\t3\t{\"count\":3}\n");
+    let fig = ask(&["--equals", "1"]);
+    let mut lines: Vec<&str> = fig.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["fig\t1\t{\"count\":1}", "fig\t1\t{\"count\":2}"]);
+    // A consistent bucket has no owners to ask.
+    tool(&server, &["bucket", "create", "coupons"]);
+    for option in [&["--r", "one"][..], &["--partial"], &["--timeout-ms", "5000"]] {
+        let args = [&["index", "query", "coupons", "by-count"], option].concat();
+        let refused = must_fail(&server, &args, 2);
+        assert!(refused.contains("a query of a consistent bucket takes no"), "{refused}");
+    }
+    let refused = http(&server).request("GET", &format!("{INDEX}?partial=true"), b"");
+    let refused = refused.expect("it answers");
+    assert_eq!((refused.status, refused.reason().as_str()), (400, "not_supported"));
+}
+
+#[test]
 fn page_about_indexes_shows_the_answers_of_its_commands() {
     let name = "the page about indexes";
     if let Some(reason) = missing(Root::Needed, &["unshare", "ip", "redis-cli", "curl"]) {
