@@ -5,6 +5,7 @@ mod definitions;
 mod documents;
 mod entries;
 mod golden;
+mod key_queries;
 mod layout;
 mod limits;
 mod paths;
