@@ -139,10 +139,21 @@ impl Available {
     /// few replicas are reached; `index_building` if too few of them have built the index;
     /// `no_quorum` at the end of the query's time.
     pub async fn read_index(self: &Arc<Available>, read: IndexRead) -> Result<Reply> {
-        let (within, read) = (request_timeout(read.query.timeout_ms), Arc::new(read));
+        let read = Arc::new(read);
+        self.page_within(read.query.timeout_ms, self.read_index_page(&read)).await
+    }
+
+    /// Answers a query with a page, which is read once the node is warm. Errors: `no_quorum` at the
+    /// end of the query's time; those of the page.
+    pub(super) async fn page_within(
+        self: &Arc<Available>,
+        timeout_ms: Option<u64>,
+        page: impl Future<Output = Result<IndexPage>>,
+    ) -> Result<Reply> {
+        let within = request_timeout(timeout_ms);
         let page = async {
             self.wait_until_warm(within.as_millis() as u64).await;
-            self.read_index_page(&read).await
+            page.await
         };
         match world::timeout(within, page).await {
             Some(page) => Ok(Reply::new(LogIndex(0), Body::IndexPage(Box::new(page?)))),

@@ -41,6 +41,7 @@ mod index_query;
 mod index_read;
 pub mod index_upkeep;
 mod join_set;
+mod key_index_read;
 mod key_owners;
 mod key_request;
 mod key_write;
@@ -81,6 +82,7 @@ pub mod warmup;
 
 pub use index_mends::IndexMends;
 pub use index_read::IndexRead;
+pub use key_index_read::KeyIndexRead;
 pub use members::Members;
 pub use replica::on_call;
 pub use status::{AvailableStatus, HintsStatus};

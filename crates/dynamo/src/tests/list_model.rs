@@ -186,6 +186,11 @@ impl ModelCluster {
         self.node.answer(sent, &fields);
     }
 
+    /// Begins another read, which may ask lost nodes again.
+    pub(super) fn begin_read(&mut self) {
+        self.noticed.clear();
+    }
+
     /// Runs a future of the node under test, and answers its questions.
     pub(super) async fn drive<T>(&mut self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);

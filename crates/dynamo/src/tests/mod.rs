@@ -8,6 +8,7 @@ mod index_laws;
 mod index_queries;
 mod index_reads;
 mod index_scrub;
+mod key_index_reads;
 mod key_spaces;
 mod list_cost;
 mod list_model;
