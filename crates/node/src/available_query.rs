@@ -1,5 +1,5 @@
 //! Queries of the indexes of available buckets: a name is that of a declared index or of a tag's
-//! field, and the vnodes answer.
+//! field, or stands for the keys of the bucket, and the vnodes answer.
 //!
 //! Of a declared index the directory says which number a name has, and whether the index was
 //! complete at enough nodes. From then on, and always for tags, each node answers for itself: one
@@ -8,11 +8,12 @@
 use crate::answers::read_answer_bytes_max;
 use crate::route::Router;
 use base::{
-    BucketName, Call, Error, IndexQuery, Properties, Read, ReadLevel, Reason, Reply, Request,
-    Result,
+    BucketName, Call, Error, IndexQuery, IndexRow, Properties, Read, ReadLevel, Reason, Reply,
+    Request, Result,
 };
-use dynamo::IndexRead;
-use indexes::{DefinitionSet, FieldQuery, IndexField};
+use bytes::Bytes;
+use dynamo::{IndexRead, KeyIndexRead};
+use indexes::{DefinitionSet, FieldQuery, IndexField, KeyQuery, Term, TermKind};
 use runtime::submit::SubmitResult;
 use std::sync::Arc;
 
@@ -44,6 +45,11 @@ impl Router {
         let read = Read::Index(Box::new(asked.query.clone()));
         base::check::read(&read, &asked.properties)?;
         let read_bytes_max = read_answer_bytes_max(&read);
+        if KeyQuery::is_about(&asked.query.index) {
+            let key_read = key_read(asked)?;
+            let _permit = self.answers.reserve(read_bytes_max).await?;
+            return self.available.read_key_index(key_read).await;
+        }
         let index_read = self.index_read(asked)?;
         // Released when the caller has the answer.
         let _permit = self.answers.reserve(read_bytes_max).await?;
@@ -64,11 +70,8 @@ impl Router {
                 found
             }
             // A name that nobody declared may be that of a tag, which every bucket has.
-            Err(error) => match IndexField::tag(&query.index) {
-                Ok(field) if error.reason == Reason::NoSuchIndex => {
-                    let kind = field.tag_kind().ok_or(error)?;
-                    (field, kind)
-                }
+            Err(error) => match tag(&query.index) {
+                Ok(found) if error.reason == Reason::NoSuchIndex => found,
                 _ => return Err(error),
             },
         };
@@ -77,12 +80,41 @@ impl Router {
     }
 }
 
+/// Reads a query of the keys of a bucket. Errors: those of [`KeyQuery::new`].
+fn key_read(asked: QueryRequest) -> Result<KeyIndexRead> {
+    let QueryRequest { bucket, query, level, .. } = asked;
+    let IndexQuery { rows_max, r, timeout_ms, .. } = query;
+    let query = KeyQuery::new(&bucket, &query)?;
+    Ok(KeyIndexRead { bucket, query, rows_max, r, level, timeout_ms })
+}
+
+/// Returns the continuation behind a row of a query of a tag or of keys, for protocols in which a
+/// full page has one though no row follows yet. `row` has its term, if the query is of a tag.
+/// Errors: those of [`FieldQuery::new`] and [`KeyQuery::new`].
+pub fn continuation_behind(
+    bucket: &BucketName,
+    query: &IndexQuery,
+    row: &IndexRow,
+) -> Result<Bytes> {
+    let key = row.key.clone();
+    if KeyQuery::is_about(&query.index) {
+        return Ok(KeyQuery::new(bucket, query)?.continuation(key)?.encode().into());
+    }
+    let (field, kind) = tag(&query.index)?;
+    let term = Term::parse(kind, row.term.as_deref().unwrap_or_default())?;
+    Ok(FieldQuery::new(bucket, field, kind, query)?.continuation(term, key).encode().into())
+}
+
+/// Returns the field of a tag, and the kind of its terms. Errors: those of [`IndexField::tag`].
+fn tag(name: &[u8]) -> Result<(IndexField, TermKind)> {
+    let field = IndexField::tag(name)?;
+    let no_tag = || Error::new(Reason::Malformed, "the index of a tag ends in `_bin` or `_int`");
+    let kind = field.tag_kind().ok_or_else(no_tag)?;
+    Ok((field, kind))
+}
+
 /// Refuses what no query of an available bucket offers.
 fn check_offered(query: &IndexQuery) -> Result<()> {
-    if [&b"$key"[..], b"$bucket"].contains(&&query.index[..]) {
-        let text = "an available bucket keeps no index of its keys: list its keys instead";
-        return Err(Error::new(Reason::NotSupported, text));
-    }
     if query.regex.is_some() {
         let text = "a query takes no regular expression: ask for a prefix or a range of terms, and \
                     filter the page";
