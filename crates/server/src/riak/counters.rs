@@ -156,7 +156,7 @@ impl RiakCounters {
         reply: &Result<Reply, Error>,
         second: u64,
     ) {
-        if matches!(shape.0, Form::Keys { .. } | Form::Buckets { .. }) && reply.is_err() {
+        if is_name_list(shape) && reply.is_err() {
             self.lists_failed.record(second);
         }
         let Ok(reply) = reply else { return };
@@ -191,11 +191,14 @@ impl RiakCounters {
         false
     }
 
-    /// Counts a list, as in progress until the returned guard is dropped.
-    pub(super) fn begin_list(&self, second: u64) -> ActiveList<'_> {
+    /// Counts a list of names, as in progress until the returned guard is dropped.
+    pub(super) fn begin_list(&self, shape: &RiakShape, second: u64) -> Option<ActiveList<'_>> {
+        if !is_name_list(shape) {
+            return None;
+        }
         self.lists.record(second);
         self.lists_active.fetch_add(1, Relaxed);
-        ActiveList(&self.lists_active)
+        Some(ActiveList(&self.lists_active))
     }
 
     /// Returns the counters of data types: `gets` or `puts`, the data type, and the counter.
@@ -207,6 +210,12 @@ impl RiakCounters {
         // Changes of the other types can't be distinguished, so they are left out.
         gets.chain(puts.filter(|(_, kind, _)| ["counter", "map"].contains(kind)))
     }
+}
+
+/// Returns true for lists of keys and buckets, and false for index queries, which Riak counts
+/// apart.
+fn is_name_list(shape: &RiakShape) -> bool {
+    matches!(shape.0, Form::Keys { .. } | Form::Buckets { .. })
 }
 
 #[cfg(test)]

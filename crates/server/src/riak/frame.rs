@@ -6,7 +6,7 @@ use crate::access_control::AccessControl;
 use crate::counters::{OperationKind, Verdict};
 use crate::http::date;
 use crate::http::{BodyFraming, Method, Parsed, RequestRefusal, head as http_head};
-use base::{AvailableCall, Call, Kind};
+use base::{AvailableCall, Call, Kind, Read};
 use bytes::Bytes;
 
 /// Head of a request, with the framing of its body.
@@ -88,13 +88,13 @@ pub(super) fn overloaded() -> RiakResponse {
     RiakResponse::text(503, "too many large requests are in progress; nothing was changed\n")
 }
 
-/// Returns the head of an answer whose documents follow in chunks.
-pub(super) fn streaming(keep_alive: bool, now_ms: u64) -> Vec<u8> {
+/// Returns the head of an answer of this media type, whose documents follow in chunks.
+pub(super) fn streaming(media_type: &str, keep_alive: bool, now_ms: u64) -> Vec<u8> {
     let date = date::format(now_ms);
     let mut out = format!(
         "HTTP/1.1 200 OK\r\nServer: Credenza\r\nDate: {date}\r\n\
          X-Content-Type-Options: nosniff\r\n{POLICY}: {NO_RIGHTS}\r\n\
-         Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+         Content-Type: {media_type}\r\nTransfer-Encoding: chunked\r\n"
     )
     .into_bytes();
     if !keep_alive {
@@ -141,6 +141,7 @@ pub(super) fn operation(call: &Call) -> OperationKind {
         Call::Available(AvailableCall::Keys { .. } | AvailableCall::Buckets { .. }) => {
             OperationKind::Range
         }
+        Call::Read(Read::Index(_), _) => OperationKind::Range,
         Call::Directory(_) => OperationKind::Directory,
         _ => OperationKind::Other,
     }

@@ -119,6 +119,7 @@ pub(super) fn operation_name(resource: &Resource, method: Method) -> Option<&'st
         (Resource::Properties(_), Delete) => "reset_bucket",
         (Resource::TypeProperties { .. }, Get | Head) => "list_types",
         (Resource::TypeProperties { .. }, Put) => "alter_type",
+        (Resource::Index(..), Get | Head) => "query_index",
         (Resource::Owners(..), Get | Head) => "owners",
         (Resource::Buckets { .. }, Get | Head) => "list_buckets",
         (Resource::Statistics, Get | Head) => "show_statistics",
@@ -134,6 +135,7 @@ fn scope(resource: &Resource) -> String {
         | Resource::Properties(bucket)
         | Resource::Datatype(bucket, _)
         | Resource::Counter(bucket, _)
+        | Resource::Index(bucket, _)
         | Resource::Owners(bucket, _) => bucket.name.full().into(),
         Resource::Buckets { kind } | Resource::TypeProperties { kind } => {
             format!("{}/*", if kind == "default" { TYPE } else { kind })

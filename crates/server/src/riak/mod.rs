@@ -1,4 +1,4 @@
-//! Front-end for Riak's HTTP interface: objects, keys, buckets, data types.
+//! Front-end for Riak's HTTP interface: objects, keys, buckets, indexes, data types.
 //!
 //! A parsed request ([`RiakRequest`]) becomes a [`RiakPlan`], and the node's reply a
 //! [`RiakResponse`]; only `serve.rs` owns the socket. Three generations of paths name the same
@@ -17,8 +17,12 @@ mod deadline;
 mod errors;
 mod frame;
 mod headers;
+mod index_answer;
+mod index_query;
+mod lists;
 mod login;
 mod negotiate;
+mod page_stream;
 mod pages;
 mod parameters;
 mod parts;
@@ -28,17 +32,17 @@ mod render;
 mod request;
 mod serve;
 mod statistics;
+mod stream_form;
 mod translate;
 
 pub use answer::RiakResponse;
 pub(crate) use counters::RiakCounters;
+pub use lists::{append_page, next_page};
 pub(crate) use path::{FIRST_SEGMENTS, is_riak_path};
 pub use render::render;
 pub use request::RiakRequest;
 pub(crate) use serve::serve;
-pub use translate::{
-    PendingPlan, RiakPlan, RiakShape, append_page, next_page, plan, plan_after_read,
-};
+pub use translate::{PendingPlan, RiakPlan, RiakShape, plan, plan_after_read};
 
 #[cfg(test)]
 mod tests;

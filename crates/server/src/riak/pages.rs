@@ -1,6 +1,6 @@
 //! Pages of a list: the memory of their names, and their parts in a stream.
 
-use base::{Body, BucketName, BucketNames, Key, Keys};
+use base::{Body, BucketName, BucketNames, IndexPage, IndexRow, Key, Keys};
 
 /// Size in bytes of the names in one document of a stream. A whole page would be in memory three
 /// times: as names, as a document and as a chunk.
@@ -13,12 +13,17 @@ pub(super) fn names_bytes(page: &Body) -> usize {
     match page {
         Body::Keys(page) => page.keys.iter().map(key_bytes).sum(),
         Body::BucketNames(page) => page.names.iter().map(name_bytes).sum(),
+        Body::IndexPage(page) => page.rows.iter().map(row_bytes).sum(),
         _ => 0,
     }
 }
 
 fn key_bytes(key: &Key) -> usize {
     key.len() + NAME_OVERHEAD_BYTES
+}
+
+fn row_bytes(row: &IndexRow) -> usize {
+    row.term.as_ref().map_or(0, key_bytes) + key_bytes(&row.key)
 }
 
 fn name_bytes(name: &BucketName) -> usize {
@@ -35,6 +40,12 @@ pub(super) fn split_page(page: Body) -> Vec<Body> {
         Body::BucketNames(BucketNames { names, more }) => {
             let parts = split_names(names, name_bytes).into_iter();
             parts.map(|names| Body::BucketNames(BucketNames { names, more })).collect()
+        }
+        Body::IndexPage(page) => {
+            let IndexPage { rows, after, is_partial } = *page;
+            let parts = split_names(rows, row_bytes).into_iter();
+            let part = |rows| IndexPage { rows, after: after.clone(), is_partial };
+            parts.map(|rows| Body::IndexPage(Box::new(part(rows)))).collect()
         }
         page => vec![page],
     }

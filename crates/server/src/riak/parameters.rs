@@ -149,6 +149,11 @@ impl<'a> Options<'a> {
         }
     }
 
+    /// Parses `r` of a query: the number of replicas of each partition that answer.
+    pub(super) fn r(&mut self) -> Option<Quorum> {
+        self.quorum("r")
+    }
+
     /// Parses `rw` of a delete, the default of its `r` and `w`.
     pub(super) fn rw(&mut self) -> Option<Quorum> {
         self.quorum("rw")

@@ -56,6 +56,15 @@ impl PathBucket {
     }
 }
 
+/// Field and terms in the path of an index query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IndexPath {
+    /// Name of the field, in lower case.
+    pub(super) field: Bytes,
+    /// One term, or a lower and an upper one. None, which only `$bucket` allows.
+    pub(super) terms: Vec<Bytes>,
+}
+
 /// Resource of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Resource {
@@ -79,6 +88,8 @@ pub(super) enum Resource {
     Datatype(PathBucket, Option<Key>),
     /// A legacy counter.
     Counter(PathBucket, Key),
+    /// The keys that an index finds.
+    Index(PathBucket, IndexPath),
     /// The owners of a key (`preflist`).
     Owners(PathBucket, Key),
     /// A feature of Riak that is not served.
@@ -88,8 +99,6 @@ pub(super) enum Resource {
 /// A feature of Riak that is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feature {
-    /// Secondary indexes: `/buckets/B/index/F/V`.
-    Indexes,
     /// Link walking: links behind a key's path.
     LinkWalking,
     /// MapReduce: `/mapred`.
@@ -102,10 +111,6 @@ impl Feature {
     /// Returns the text of the refusal.
     pub(super) fn refusal(self) -> &'static str {
         match self {
-            Feature::Indexes => {
-                "Queries of secondary indexes are not supported. Index entries are stored and \
-                 returned with their object.\n"
-            }
             Feature::LinkWalking => {
                 "Link walking is not supported. Read the object, and follow the links of its \
                  `Link` header with a GET of each.\n"
@@ -118,6 +123,9 @@ impl Feature {
         }
     }
 }
+
+/// Largest number of terms in the path of an index query.
+const TERMS_MAX: usize = 2;
 
 /// First path segments of Riak's paths.
 pub(crate) const FIRST_SEGMENTS: [&str; 8] =
@@ -165,7 +173,9 @@ pub(super) fn parse_path(path: &str) -> Option<Result<Resource, &'static str>> {
         (None, ["buckets", name, "counters", key]) => {
             with_key(bucket(name, Style::New), key, Resource::Counter)
         }
-        (_, ["buckets", _, "index", ..]) => Ok(Resource::Unsupported(Feature::Indexes)),
+        (_, ["buckets", name, "index", field, terms @ ..]) if terms.len() <= TERMS_MAX => {
+            index(bucket(name, Style::New), field, terms)
+        }
         (None, ["riak", _, _, ..]) | (_, ["buckets", _, "keys", _, ..]) => {
             Ok(Resource::Unsupported(Feature::LinkWalking))
         }
@@ -187,6 +197,20 @@ fn with_key(
     let key = decode(key, PlusMeaning::Blank)
         .ok_or("a % in a key must be followed by two hexadecimal digits")?;
     Ok(to_resource(bucket?, key))
+}
+
+fn index(
+    bucket: Result<PathBucket, &'static str>,
+    field: &str,
+    terms: &[&str],
+) -> Result<Resource, &'static str> {
+    let decode = |text: &str| {
+        let text = decode(text, PlusMeaning::Blank);
+        text.ok_or("a % in a field or term must be followed by two hexadecimal digits")
+    };
+    let field = decode(field)?.to_ascii_lowercase().into();
+    let terms = terms.iter().map(|term| decode(term)).collect::<Result<_, _>>()?;
+    Ok(Resource::Index(bucket?, IndexPath { field, terms }))
 }
 
 fn bucket(kind: Option<&str>, name: &str, style: Style) -> Result<PathBucket, &'static str> {

@@ -3,6 +3,7 @@
 use super::answer::RiakResponse;
 use super::datatypes::{self, TypedOptions};
 use super::headers::{VCLOCK, content_type, index_headers, link_header, meta_headers, vclock};
+use super::index_answer::{self, IndexForm};
 use super::negotiate::{Preferences, SiblingFormat, accept_weight, siblings as sibling_format};
 use super::path::{PathBucket, client_name};
 use super::request::RiakRequest;
@@ -37,6 +38,8 @@ pub(super) enum Form {
     Keys { list: ListOptions, properties: Option<Value> },
     /// A page of buckets.
     Buckets { list: ListOptions },
+    /// Rows of an index.
+    Index(Box<IndexForm>),
     /// The properties of a bucket.
     Properties,
     /// The properties of a bucket type, and the name of the node that answers.
@@ -146,6 +149,7 @@ pub fn render(shape: &RiakShape, reply: &Result<Reply, Error>) -> RiakResponse {
         (form @ (Form::Typed(_) | Form::Counter), Err(error)) => {
             datatypes::render_error(form, error)
         }
+        (Form::Index(_), Err(error)) => index_answer::render_error(error),
         (_, Err(error)) => errors::answer(error),
         (form, Ok(reply)) => render_body(form, &reply.body)
             .unwrap_or_else(|| RiakResponse::text(500, "Error:\nan answer to another request\n")),
@@ -187,6 +191,7 @@ fn render_body(form: &Form, body: &Body) -> Option<RiakResponse> {
         (Form::Buckets { .. }, Body::BucketNames(page)) => {
             json(&list("buckets", page.names.iter().map(client_name)))
         }
+        (Form::Index(form), Body::IndexPage(page)) => form.answer(page),
         (Form::Properties, Body::Buckets(buckets)) => {
             let bucket = buckets.first()?;
             json(&json!({ "props": properties::bucket_document(&bucket.name, &bucket.properties) }))
@@ -219,19 +224,22 @@ fn preference_list(owners: &[Owner]) -> Value {
     json!({ "preflist": owners.iter().map(entry).collect::<Vec<_>>() })
 }
 
-/// Returns names as the JSON document that Riak's clients read. Names that are not UTF-8 are
-/// percent-encoded.
+/// Returns names as the JSON document that Riak's clients read.
 fn list(name: &str, all: impl Iterator<Item = Bytes>) -> Value {
-    let text = |bytes: Bytes| match std::str::from_utf8(&bytes) {
+    let names: Vec<String> = all.map(|bytes| printable(&bytes)).collect();
+    json!({ name: names })
+}
+
+/// Returns a name or term as text. What is not UTF-8 is percent-encoded.
+pub(super) fn printable(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
         Ok(text) => text.to_string(),
         Err(_) => {
             let mut text = String::new();
-            crate::http::percent::append_encoded(&mut text, &bytes);
+            crate::http::percent::append_encoded(&mut text, bytes);
             text
         }
-    };
-    let names: Vec<String> = all.map(text).collect();
-    json!({ name: names })
+    }
 }
 
 /// Returns the answer for an absent key. A tombstone has the header `X-Riak-Deleted` and its

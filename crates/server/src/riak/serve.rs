@@ -3,12 +3,8 @@
 use super::counters::RiakCounters;
 use super::deadline::{deadline, with_deadline};
 use super::frame::{self, RequestFrame};
-use super::pages::{names_bytes, split_page};
 use super::path::is_riak_path;
-use super::{
-    RiakPlan, RiakResponse, RiakShape, append_page, errors, next_page, plan_after_read, render,
-    statistics,
-};
+use super::{RiakPlan, RiakResponse, RiakShape, errors, plan_after_read, render, statistics};
 use crate::buffer_budget::{BufferBudget, overloaded, reply_bytes};
 use crate::connection::{Connection, ListenerKind, ListenerRole, Shutdown};
 use crate::counters::{ClientProtocol, OperationKind};
@@ -17,24 +13,17 @@ use crate::shared::Shared;
 use crate::slow::{self, SlowTarget};
 use crate::stages::{StageTimes, WaitStage};
 use crate::writer;
-use base::limits::{ANSWER_WRITE_MS_MAX, VALUE_BYTES_MAX};
+use base::limits::VALUE_BYTES_MAX;
 use base::rights::Operate;
-use base::{Body, Error, Reason, Reply, Request};
+use base::{Error, Reply, Request};
 use node::{Flow, SubmitResult};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 use tls::Stream;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-/// Maximum bytes of names in a list that is answered in one document; a stream has no such limit.
-const NAMES_BYTES_MAX: usize = 32 << 20;
-/// Number of copies of a list in memory: as names, as a document, and as an answer.
-const LIST_COPIES: usize = 3;
 /// Maximum size of a body that is copied behind its head; larger ones are sent separately.
 const INLINE_BYTES_MAX: usize = 32 * 1024;
-/// Pause in milliseconds between a stream's attempts to get memory.
-const MEMORY_RETRY_MS: u64 = 5;
 
 /// Serves one connection until it ends or the server closes. Returns the connection if its next
 /// request is for the native front-end.
@@ -114,11 +103,11 @@ pub(super) struct RiakConnection {
     input: Input,
     pub(super) role: ListenerRole,
     pub(super) shared: Arc<Shared>,
-    counters: Arc<RiakCounters>,
+    pub(super) counters: Arc<RiakCounters>,
     shutdown: Shutdown,
     pub(super) flow: Flow,
     /// Memory of the answer.
-    budget: BufferBudget,
+    pub(super) budget: BufferBudget,
     /// Kind of operation that the current request is counted as.
     operation: OperationKind,
     target: Option<SlowTarget>,
@@ -248,7 +237,7 @@ impl RiakConnection {
         let (counters, second) = (self.counters.clone(), self.shared.clock.unix_ms() / 1_000);
         shape.set_claimant(|| statistics::local_name(&self.shared));
         let is_read = counters.count_request(&request, second);
-        let _active_list = shape.is_list().then(|| counters.begin_list(second));
+        let _active_list = counters.begin_list(&shape, second);
         let reply = match shape.is_list() {
             true => Box::pin(with_deadline(deadline(&shape), self.all_pages(request))).await,
             false => self.submit(request).await,
@@ -261,7 +250,7 @@ impl RiakConnection {
         render(&shape, &reply)
     }
 
-    async fn submit(&mut self, request: Request) -> Result<Reply, Error> {
+    pub(super) async fn submit(&mut self, request: Request) -> Result<Reply, Error> {
         self.operation = frame::operation(&request.call);
         self.target = Some(SlowTarget::of(&request));
         match self.shared.submit(&mut self.flow, request, &self.stream) {
@@ -278,97 +267,7 @@ impl RiakConnection {
         }
     }
 
-    /// Submits a request and those for all further pages. Returns the reply with all pages.
-    async fn all_pages(&mut self, request: Request) -> Result<Reply, Error> {
-        let mut reply = self.submit(request.clone()).await?;
-        let mut bytes = names_bytes(&reply.body);
-        self.reserve_list(bytes)?;
-        let mut next = next_page(&request, &reply.body);
-        while let Some(request) = next {
-            let page = self.submit((*request).clone()).await?;
-            bytes += names_bytes(&page.body);
-            self.reserve_list(bytes)?;
-            next = next_page(&request, &page.body);
-            append_page(&mut reply.body, page.body);
-        }
-        Ok(reply)
-    }
-
-    /// Reserves memory for a list with this many bytes of names. Fails if it is too large or no
-    /// memory is free.
-    fn reserve_list(&mut self, bytes: usize) -> Result<(), Error> {
-        if bytes > NAMES_BYTES_MAX {
-            let text = format!(
-                "the list has more than {NAMES_BYTES_MAX} bytes of names: request a stream"
-            );
-            return Err(Error::new(Reason::TooLarge, text));
-        }
-        match self.budget.try_reserve(LIST_COPIES * bytes, &self.shared) {
-            true => Ok(()),
-            false => Err(overloaded()),
-        }
-    }
-
-    /// Sends pages as chunks, each a document of its own; the last document is empty.
-    async fn stream_pages(
-        &mut self,
-        request: Request,
-        mut shape: RiakShape,
-        keep_alive: bool,
-    ) -> Result<u16, ConnectionEnd> {
-        let (mut request, list_deadline) = (request, deadline(&shape));
-        let (shared, counters) = (self.shared.clone(), self.counters.clone());
-        let _active_list = counters.begin_list(shared.clock.unix_ms() / 1_000);
-        let mut reply = with_deadline(list_deadline, self.submit(request.clone())).await;
-        // A client that requested a stream closes its connection on any other status.
-        if reply.as_ref().is_err_and(|error| error.reason != Reason::DeadlinePassed) {
-            let answer = render(&shape, &reply);
-            self.send(&answer, false, keep_alive).await?;
-            return Ok(answer.status);
-        }
-        self.write(&frame::streaming(keep_alive, self.shared.clock.unix_ms())).await?;
-        if let Some(document) = shape.first_page() {
-            self.write(&frame::chunk(document.as_bytes())).await?;
-        }
-        while let Ok(found) = &mut reply {
-            let next = next_page(&request, &found.body);
-            let page = std::mem::replace(&mut found.body, Body::Done);
-            if !self.wait_for_memory(names_bytes(&page)).await {
-                reply = Err(overloaded());
-                break;
-            }
-            for body in split_page(page) {
-                let document = render(&shape, &Ok(Reply { body, ..found.clone() }));
-                self.write(&frame::chunk(&document.body)).await?;
-            }
-            let Some(next) = next else { break };
-            request = *next;
-            reply = with_deadline(list_deadline, self.submit(request.clone())).await;
-        }
-        counters.record_answer(false, &shape, &reply, shared.clock.unix_ms() / 1_000);
-        let last = if reply.is_ok() { shape.last_page() } else { frame::FAILED_STREAM_DOCUMENT };
-        let mut last = frame::chunk(last);
-        last.extend_from_slice(b"0\r\n\r\n");
-        self.write(&last).await?;
-        Ok(200)
-    }
-
-    /// Waits for memory for a page of a stream, as long as a client may take to read one. Returns
-    /// false if none became free. The previous page's memory is released first: two streams could
-    /// otherwise block each other.
-    async fn wait_for_memory(&mut self, bytes: usize) -> bool {
-        let deadline = Instant::now() + Duration::from_millis(ANSWER_WRITE_MS_MAX);
-        self.budget.release();
-        while !self.budget.try_reserve(bytes, &self.shared) {
-            if Instant::now() >= deadline {
-                return false;
-            }
-            sleep(Duration::from_millis(MEMORY_RETRY_MS)).await;
-        }
-        true
-    }
-
-    async fn send(
+    pub(super) async fn send(
         &mut self,
         answer: &RiakResponse,
         head_only: bool,
@@ -383,7 +282,7 @@ impl RiakConnection {
     }
 
     /// Sends bytes. Fails if the client does not read a part of them in time.
-    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let writing = writer::write_bytes(&mut self.stream, bytes);
         self.stages.measure(WaitStage::Send, writing).await
     }

@@ -18,11 +18,12 @@ use std::sync::atomic::Ordering::Relaxed;
 /// they use.
 const VERSION: &str = "2.2.3";
 /// Resources that are served, under the names by which clients look them up.
-const RESOURCES: [(&str, &str); 12] = [
+const RESOURCES: [(&str, &str); 13] = [
     ("riak_kv_wm_bucket_type", "/types"),
     ("riak_kv_wm_buckets", "/buckets"),
     ("riak_kv_wm_counter", "/buckets"),
     ("riak_kv_wm_crdt", "/types"),
+    ("riak_kv_wm_index", "/buckets"),
     ("riak_kv_wm_keylist", "/buckets"),
     ("riak_kv_wm_object", "/buckets"),
     ("riak_kv_wm_ping", "/ping"),

@@ -2,20 +2,19 @@
 
 use super::answer::RiakResponse;
 use super::headers::{content, context};
+use super::lists::{all_keys, buckets, list};
 use super::negotiate::Preferences;
 use super::parameters::{Options, Query};
 use super::path::{PathBucket, Resource, Style, TYPE, parse_path};
 use super::render::{Conditions, Form, ListOptions};
 use super::request::RiakRequest;
-use super::{datatypes, properties, statistics};
+use super::{datatypes, index_query, properties, statistics};
 use crate::http::Method;
-use base::limits::PAGE_ROWS_DEFAULT;
 use base::properties::Changes;
 use base::{
     AvailableCall, Body, BucketName, Call, Condition, DirectoryCall, Error, Key, Reply, Request,
     Store, StoreOptions, Vtag,
 };
-use serde_json::json;
 
 /// Way in which a request is carried out.
 #[derive(Debug)]
@@ -35,7 +34,7 @@ pub enum RiakPlan {
 pub struct RiakShape(pub(super) Form);
 
 impl RiakShape {
-    /// Returns true if a list is sent page by page, one document each, the last one empty.
+    /// Returns true if a list is sent page by page, in documents of their own.
     pub fn is_streamed(&self) -> bool {
         self.list().is_some_and(|list| list.stream)
     }
@@ -53,6 +52,7 @@ impl RiakShape {
     fn list(&self) -> Option<ListOptions> {
         match self.0 {
             Form::Keys { list, .. } | Form::Buckets { list } => Some(list),
+            Form::Index(ref form) => Some(form.list),
             _ => None,
         }
     }
@@ -61,20 +61,6 @@ impl RiakShape {
     pub(super) fn set_claimant(&mut self, node: impl FnOnce() -> String) {
         if let Form::TypeProperties { claimant, .. } = &mut self.0 {
             *claimant = node();
-        }
-    }
-
-    /// Returns the first document of a stream: on the old paths, the bucket's properties.
-    pub(super) fn first_page(&mut self) -> Option<String> {
-        let Form::Keys { properties, .. } = &mut self.0 else { return None };
-        Some(json!({ "props": properties.take()? }).to_string())
-    }
-
-    /// Returns the last document of a stream of this list.
-    pub(super) fn last_page(&self) -> &'static [u8] {
-        match self.0 {
-            Form::Buckets { .. } => b"{\"buckets\":[]}",
-            _ => b"{\"keys\":[]}",
         }
     }
 }
@@ -124,7 +110,7 @@ fn try_plan(request: &RiakRequest) -> Result<RiakPlan, RiakResponse> {
         Resource::Ping | Resource::Statistics | Resource::Root | Resource::Buckets { .. } => {
             "GET, HEAD"
         }
-        Resource::Owners(..) => "GET, HEAD",
+        Resource::Owners(..) | Resource::Index(..) => "GET, HEAD",
         Resource::Unsupported(_) => "",
         Resource::Keys(bucket) if bucket.style == Style::Old => "GET, HEAD, POST, PUT",
         Resource::Keys(_) => "GET, HEAD, POST",
@@ -171,6 +157,9 @@ fn try_plan(request: &RiakRequest) -> Result<RiakPlan, RiakResponse> {
         (Resource::Object(bucket, key), Delete) => remove(request, &query, &bucket, key),
         (Resource::Datatype(bucket, key), _) => datatypes::datatype(request, &query, &bucket, key),
         (Resource::Counter(bucket, key), _) => datatypes::counter(request, &query, &bucket, key),
+        (Resource::Index(bucket, path), Get | Head) => {
+            index_query::plan_query(&query, &bucket, path, request.random_key)
+        }
         (Resource::Owners(bucket, key), Get | Head) => {
             let node_request = call_on(&bucket.name, AvailableCall::Owners { key });
             Ok(RiakPlan::Submit(node_request, RiakShape(Form::Owners)))
@@ -189,7 +178,7 @@ fn altered(changes: &Changes) -> Form {
     Form::Altered(changes.iter().map(|(name, _)| name.clone()).collect())
 }
 
-fn type_name(kind: &str) -> Result<BucketName, RiakResponse> {
+pub(super) fn type_name(kind: &str) -> Result<BucketName, RiakResponse> {
     let name = BucketName::new(kind, "any");
     name.map_err(|_| RiakResponse::text(404, format!("Unknown bucket type: {kind}\n")))
 }
@@ -325,27 +314,6 @@ pub fn plan_after_read(pending: PendingPlan, found: &Result<Reply, Error>) -> Ri
     }
 }
 
-/// Returns the options of a list, or `None` if the query requests no list.
-fn list(query: &Query, name: &str) -> Result<Option<ListOptions>, RiakResponse> {
-    let mut options = Options::new(query);
-    let timeout_ms = options.timeout();
-    options.finish()?;
-    Ok(match query.get(name) {
-        Some("true") => Some(ListOptions { stream: false, timeout_ms }),
-        Some("stream") => Some(ListOptions { stream: true, timeout_ms }),
-        _ => None,
-    })
-}
-
-fn buckets(kind: &str, query: &Query) -> Result<RiakPlan, RiakResponse> {
-    let Some(list) = list(query, "buckets")? else {
-        return Err(RiakResponse::with_body(200, "application/json", r#"{"buckets":[]}"#));
-    };
-    let name = type_name(if kind == "default" { TYPE } else { kind })?;
-    let call = AvailableCall::Buckets { after: None, rows_max: PAGE_ROWS_DEFAULT };
-    Ok(RiakPlan::Submit(call_on(&name, call), RiakShape(Form::Buckets { list })))
-}
-
 fn keys(bucket: &PathBucket, query: &Query) -> Result<RiakPlan, RiakResponse> {
     let shows_properties = bucket.style == Style::Old && query.get("props") != Some("false");
     let describe = DirectoryCall::DescribeBucket;
@@ -360,41 +328,5 @@ fn keys(bucket: &PathBucket, query: &Query) -> Result<RiakPlan, RiakResponse> {
         Some(list) => Ok(all_keys(&bucket.name, Form::Keys { list, properties: None })),
         None if shows_properties => Ok(directory_plan(&bucket.name, describe, Form::Properties)),
         None => Err(RiakResponse::with_body(200, "application/json", "{}")),
-    }
-}
-
-fn all_keys(bucket: &BucketName, form: Form) -> RiakPlan {
-    let call = AvailableCall::Keys { after: None, rows_max: PAGE_ROWS_DEFAULT };
-    RiakPlan::Submit(call_on(bucket, call), RiakShape(form))
-}
-
-/// Returns the request for the next page, or `None` if this one is the last.
-pub fn next_page(request: &Request, body: &Body) -> Option<Box<Request>> {
-    let call = match (&request.call, body) {
-        (Call::Available(AvailableCall::Keys { rows_max, .. }), Body::Keys(page)) => {
-            let after = page.keys.last().filter(|_| page.more)?;
-            AvailableCall::Keys { after: Some(after.clone()), rows_max: *rows_max }
-        }
-        (Call::Available(AvailableCall::Buckets { rows_max, .. }), Body::BucketNames(page)) => {
-            let after = page.names.last().filter(|_| page.more)?;
-            AvailableCall::Buckets { after: Some(after.clone()), rows_max: *rows_max }
-        }
-        _ => return None,
-    };
-    Some(call_on(&request.bucket, call))
-}
-
-/// Appends the next page to the earlier pages.
-pub fn append_page(first: &mut Body, next: Body) {
-    match (first, next) {
-        (Body::Keys(first), Body::Keys(next)) => {
-            first.keys.extend(next.keys);
-            first.more = next.more;
-        }
-        (Body::BucketNames(first), Body::BucketNames(next)) => {
-            first.names.extend(next.names);
-            first.more = next.more;
-        }
-        _ => {}
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of conversations with Riak's clients, and of their parts.
 
 mod conversations;
+mod indexes;
 mod live;
 mod memory;
 mod operations;

@@ -27,6 +27,8 @@ fn operation_of_a_path_has_the_name_of_the_request_that_it_makes() {
         ("GET /buckets/b/counters/k", PLAIN, ""),
         ("POST /buckets/b/counters/k", PLAIN, "1"),
         ("GET /buckets/b/keys/k/preflist", PLAIN, ""),
+        ("GET /buckets/b/index/age_int/1/9", PLAIN, ""),
+        ("HEAD /types/t/buckets/b/index/$key/k", PLAIN, ""),
     ] {
         let asked = build_request(line, headers, body);
         let Some(Ok(resource)) = parse_path(&asked.path) else { panic!("{line}") };

@@ -139,8 +139,6 @@ fn unsupported_riak_feature_is_501_and_named() {
         ("GET /riak/people/ann/_,friend,1", "Link walking"),
         ("GET /buckets/people/keys/ann/people,friend,0/_,_,_/", "Link walking"),
         ("POST /types/t/buckets/people/keys/ann/_,_,1", "Link walking"),
-        ("GET /buckets/people/index/age_int/1/9", "secondary indexes"),
-        ("GET /types/t/buckets/people/index/$key/a", "secondary indexes"),
         ("POST /mapred?chunked=true", "MapReduce"),
         ("GET /search/query/books?q=x", "Search"),
         ("PUT /search/index/books", "Search"),
