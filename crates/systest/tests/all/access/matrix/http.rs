@@ -178,7 +178,9 @@ POST /types/available/buckets/$n/datatypes {"add":"tea"}        | write:random
 GET /buckets/$n/counters/$k                                     | read:key
 POST /buckets/$n/counters/$k 1                                  | write:key
 GET /buckets/$n/keys/$k/preflist                                | read:key
-GET /buckets/$n/index/a_bin/b                                   | -
+GET /buckets/$n/index/a_bin/b                                   | list:all read:all
+GET /buckets/$n/index/a_int/1/9?stream=true                     | list:all read:all
+GET /types/available/buckets/$n/index/%24bucket/x               | list:all read:all
 POST /mapred {}                                                 | -
 GET /stats                                                      | -
 GET /ping                                                       | open
