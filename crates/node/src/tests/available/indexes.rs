@@ -202,8 +202,17 @@ async fn query_shows_what_is_wanted_and_refuses_what_is_not_offered() {
         let both = [document(3), document(4)].map(Bytes::from);
         assert_eq!(values, (want == IndexContent::Records).then(|| both.to_vec()));
     }
+    let of_keys = |index: &'static str| IndexQuery { index: index.into(), ..all() };
+    let one_key = IndexQuery { terms: TermSelection::Equal("k".into()), ..of_keys("$key") };
+    assert_eq!(pages(node, one_key).await, ["k k"], "its siblings are one row");
+    let all_keys = query(node, of_keys("$bucket")).await.expect("keys are always listed");
+    assert_eq!((all_keys.rows.len(), &all_keys.rows[0].term), (1, &None));
     let word = TermSelection::Equal("word".into());
+    let (want, regex) = (IndexContent::Records, Some("a".to_string()));
     for (refused, expected) in [
+        (IndexQuery { want, ..of_keys("$key") }, Reason::NotSupported),
+        (IndexQuery { regex: regex.clone(), ..of_keys("$bucket") }, Reason::NotSupported),
+        (IndexQuery { regex, ..all() }, Reason::NotSupported),
         (IndexQuery { index: "other".into(), ..all() }, Reason::NoSuchIndex),
         (IndexQuery { terms: word, ..all() }, Reason::NotANumber),
         (IndexQuery { r: Some(Quorum::Number(4)), ..all() }, Reason::Malformed),
