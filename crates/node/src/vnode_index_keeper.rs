@@ -91,7 +91,8 @@ impl VnodeIndexKeeper {
         let store = &self.router.available.vnode_store;
         let statuses = self.apply_directory(store.index_statuses()?)?;
         if statuses.is_empty() {
-            return Ok(world::until_next(IDLE_PERIOD));
+            // The cluster has not reached the level of indexes, as every cluster at its begin.
+            return Ok(world::until_next(PERIOD));
         }
         let is_busy = self.router.available.work_on_index(STEP_BYTES_PER_SECOND).await?;
         let is_awaited = self.report().await? || !self.unlisted.is_empty();
