@@ -4,7 +4,7 @@ use runtime::mutants::Mutant;
 use sim::{History, MutationCheck};
 
 /// Phrases of the judges' verdicts.
-const VERDICTS: [&str; 20] = [
+const VERDICTS: [&str; 21] = [
     "a count is wrong: ",
     "an index is wrong: ",
     "a query is wrong: ",
@@ -21,6 +21,7 @@ const VERDICTS: [&str; 20] = [
     " was never written",
     " was read before it was written",
     " was read, and its write was refused",
+    "refused, and written: ",
     " had to stand at once",
     "an attempt was lost, or applied twice",
     "nodes differ at index",
