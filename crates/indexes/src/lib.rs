@@ -28,6 +28,7 @@ mod path_parser;
 mod query;
 mod selection;
 mod term;
+mod term_filter;
 mod term_range;
 mod term_text;
 mod value_type;
@@ -43,6 +44,7 @@ pub use path::{JsonPath, Selector, Slice};
 pub use query::FieldQuery;
 pub use selection::{Selection, select};
 pub use term::{Term, TermKind, TermValue};
+pub use term_filter::TermFilter;
 pub use term_range::TermRange;
 pub use value_type::{ValueFormat, ValueType};
 

@@ -6,6 +6,7 @@
 use crate::continuation::{Continuation, QueryDigest};
 use crate::field::IndexField;
 use crate::term::{Term, TermKind};
+use crate::term_filter::TermFilter;
 use crate::term_range::TermRange;
 use base::index::{IndexQuery, TermSelection};
 use base::range::Direction;
@@ -23,13 +24,15 @@ pub struct FieldQuery {
     pub direction: Direction,
     /// Last row of the page before.
     pub after: Option<(Term, Key)>,
+    /// Filter of the terms. `None`: all are asked for.
+    pub filter: Option<TermFilter>,
     digest: QueryDigest,
 }
 
 impl FieldQuery {
     /// Reads a request for a field of this bucket. `kind`: kind of the field's terms. Errors: those
-    /// of [`Term::parse`], [`TermRange::prefix`] and [`Continuation::decode`]. A continuation of an
-    /// index that was dropped and created again belongs to another query.
+    /// of [`Term::parse`], [`TermRange::prefix`], [`Continuation::decode`] and [`TermFilter::new`]. A
+    /// continuation of an index that was dropped and created again belongs to another query.
     pub fn new(
         bucket: &BucketName,
         field: IndexField,
@@ -45,7 +48,14 @@ impl FieldQuery {
             }
             None => None,
         };
-        Ok(FieldQuery { field, terms, direction: query.direction, after, digest })
+        let filter = query.regex.as_ref().map(|regex| TermFilter::new(kind, regex)).transpose()?;
+        let direction = query.direction;
+        Ok(FieldQuery { field, terms, direction, after, filter, digest })
+    }
+
+    /// Returns true if the query asks for a term of its range.
+    pub fn selects(&self, term: &Term) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.matches(term))
     }
 
     /// Returns the continuation behind the last row of a page.
