@@ -174,11 +174,11 @@ impl Available {
         let mut walk = CoverageRead::plan(self, read.entries(), needs, read.field.after.clone())?;
         let (mut page, mut bytes, mut walked) = (IndexPage::default(), 0, 0);
         while page.rows.len() < rows_max && bytes < PAGE_BYTES_MAX && walked < WALKED_MAX {
-            let entries = next_entries(&mut walk, rows_max - page.rows.len()).await?;
+            let left = rows_max - page.rows.len();
+            let entries = next_entries(&mut walk, &read.field, left, &mut walked).await?;
             if entries.is_empty() {
                 break;
             }
-            walked += entries.len();
             let unsure = entries.iter().filter(|entry| read.must_fetch(entry));
             let unsure = unsure.map(|entry| read.key_and_owners(entry, &walk)).collect();
             let fetched = self.fetch_indexed(read, replicas, unsure).await?;
@@ -293,16 +293,30 @@ impl Available {
     }
 }
 
-/// Takes the next entries, of up to this many that the caller wants.
+/// Takes the next entries that the query asks for, of up to this many that the caller wants. Adds
+/// the number of all that it passed to `walked`.
 async fn next_entries(
     walk: &mut CoverageRead<IndexEntries>,
+    field: &FieldQuery,
     rows_max: usize,
+    walked: &mut usize,
 ) -> Result<Vec<ReplicaEntry>> {
     let (mut entries, mut bytes) = (Vec::new(), 0);
-    while entries.len() < rows_max.min(BATCH_ROWS_MAX) && bytes < BATCH_BYTES_MAX {
-        let Some(entry) = walk.next(rows_max - entries.len()).await? else { break };
-        bytes += entry.value.as_ref().map_or(0, Bytes::len);
-        entries.push(entry);
+    while entries.len() < rows_max.min(BATCH_ROWS_MAX)
+        && bytes < BATCH_BYTES_MAX
+        && *walked < WALKED_MAX
+    {
+        // A filter may leave out most of a page.
+        let page_rows = match field.filter {
+            None => rows_max - entries.len(),
+            Some(_) => BATCH_ROWS_MAX,
+        };
+        let Some(entry) = walk.next(page_rows).await? else { break };
+        *walked += 1;
+        if field.selects(&entry.position.0) {
+            bytes += entry.value.as_ref().map_or(0, Bytes::len);
+            entries.push(entry);
+        }
     }
     Ok(entries)
 }

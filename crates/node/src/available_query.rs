@@ -13,7 +13,7 @@ use base::{
 };
 use bytes::Bytes;
 use dynamo::{IndexRead, KeyIndexRead};
-use indexes::{DefinitionSet, FieldQuery, IndexField, KeyQuery, Term, TermKind};
+use indexes::{DefinitionSet, FieldQuery, IndexField, KeyQuery, Term, TermFilter, TermKind};
 use runtime::submit::SubmitResult;
 use std::sync::Arc;
 
@@ -57,10 +57,9 @@ impl Router {
     }
 
     /// Reads a query by what the directory says of the index. Errors: `no_such_index`,
-    /// `index_building`, `not_supported`; those of [`FieldQuery::new`].
+    /// `index_building`; those of [`FieldQuery::new`].
     fn index_read(&self, asked: QueryRequest) -> Result<IndexRead> {
         let QueryRequest { bucket, properties, query, level } = asked;
-        check_offered(&query)?;
         let name = String::from_utf8_lossy(&query.index);
         let mut definitions = DefinitionSet::default();
         let (field, kind) = match self.locator.catalog.indexes.ready(&bucket, &name) {
@@ -113,12 +112,7 @@ fn tag(name: &[u8]) -> Result<(IndexField, TermKind)> {
     Ok((field, kind))
 }
 
-/// Refuses what no query of an available bucket offers.
-fn check_offered(query: &IndexQuery) -> Result<()> {
-    if query.regex.is_some() {
-        let text = "a query takes no regular expression: ask for a prefix or a range of terms, and \
-                    filter the page";
-        return Err(Error::new(Reason::NotSupported, text));
-    }
-    Ok(())
+/// Refuses a regular expression that no query of a tag takes. Errors: those of [`TermFilter::new`].
+pub fn check_tag_filter(expression: &str) -> Result<()> {
+    TermFilter::new(TermKind::TagBytes, expression).map(|_| ())
 }

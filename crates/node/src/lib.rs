@@ -51,7 +51,7 @@ mod updating;
 mod vnode_index_keeper;
 
 pub use act_recorder::RecordedAct;
-pub use available_query::continuation_behind;
+pub use available_query::{check_tag_filter, continuation_behind};
 pub use bucket_moves::{MovePhase, MoveProgress, MoveStatus};
 pub use checkpoints::CheckpointStatus;
 pub use cluster::{

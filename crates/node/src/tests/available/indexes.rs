@@ -212,6 +212,7 @@ async fn query_shows_what_is_wanted_and_refuses_what_is_not_offered() {
     for (refused, expected) in [
         (IndexQuery { want, ..of_keys("$key") }, Reason::NotSupported),
         (IndexQuery { regex: regex.clone(), ..of_keys("$bucket") }, Reason::NotSupported),
+        // The terms are integers.
         (IndexQuery { regex, ..all() }, Reason::NotSupported),
         (IndexQuery { index: "other".into(), ..all() }, Reason::NoSuchIndex),
         (IndexQuery { terms: word, ..all() }, Reason::NotANumber),
