@@ -1,6 +1,6 @@
 """The test modules that come with Riak's own Python client, unchanged, against a running cluster.
 
-Usage: riak_suite.py PORT MODULE...   (MODULE: kv, datatypes, btypes, client, pool)
+Usage: riak_suite.py PORT MODULE...   (MODULE: kv, 2i, datatypes, btypes, client, pool)
 
 What can't pass for a reason of its own is listed below by name. The run fails if anything else
 fails or is skipped, and if something listed passes.
@@ -72,7 +72,7 @@ class Result(unittest.TextTestResult):
 def main():
     port, modules = sys.argv[1], sys.argv[2:]
     os.environ.update(RIAK_TEST_PROTOCOL="http", RIAK_TEST_HTTP_HOST="127.0.0.1", RIAK_TEST_HTTP_PORT=port)
-    for switch in ("KV", "RESOLVE", "BTYPES", "DATATYPES", "CLIENT", "POOL"):
+    for switch in ("KV", "INDEXES", "RESOLVE", "BTYPES", "DATATYPES", "CLIENT", "POOL"):
         os.environ["RUN_" + switch] = "1"
     names = ["riak.tests.test_" + module for module in modules]
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)

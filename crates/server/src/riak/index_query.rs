@@ -29,9 +29,7 @@ pub(super) fn plan_query(
     flag(query, "pagination_sort")?;
     let wants_terms = flag(query, "return_terms")?;
     let terms = selection(&path)?;
-    if let Some(regex) = query.get("term_regex") {
-        return Err(regex_refusal(&path.field, regex));
-    }
+    let regex = query.get("term_regex").map(|regex| term_filter(&path.field, regex)).transpose()?;
     let rows_max = max_results(query)?;
     let timeout_ms = timeout(query)?;
     let mut options = Options::new(query);
@@ -45,6 +43,7 @@ pub(super) fn plan_query(
         terms,
         after: query.get("continuation").map(|text| Bytes::from(text.to_string())),
         rows_max,
+        regex,
         want: if needs_terms { IndexContent::Terms } else { IndexContent::Keys },
         r,
         timeout_ms,
@@ -92,15 +91,17 @@ fn invalid_query(reason: &str) -> RiakResponse {
     RiakResponse::text(400, format!("Invalid query: {reason}\n"))
 }
 
-fn regex_refusal(field: &[u8], regex: &str) -> RiakResponse {
-    let text = match field.ends_with(b"_int") {
-        true => "Can not use term regular expressions on integer queries".to_string(),
-        false => format!(
-            "Invalid term regular expression {regex:?} : none is evaluated here: ask for a range \
-             with return_terms=true, and filter its terms"
-        ),
-    };
-    RiakResponse::text(400, text)
+/// Returns the regular expression that terms of a field must match.
+fn term_filter(field: &[u8], regex: &str) -> Result<String, RiakResponse> {
+    if field.ends_with(b"_int") {
+        let text = "Can not use term regular expressions on integer queries".to_string();
+        return Err(RiakResponse::text(400, text));
+    }
+    node::check_tag_filter(regex).map_err(|error| {
+        let text = format!("Invalid term regular expression {regex:?} : {}", error.text());
+        RiakResponse::text(400, text)
+    })?;
+    Ok(regex.to_string())
 }
 
 fn flag(query: &Query, name: &str) -> Result<bool, RiakResponse> {

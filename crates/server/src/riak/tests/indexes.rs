@@ -116,9 +116,9 @@ fn malformed_index_queries_are_refused_with_riaks_texts() {
         ("/age_int", "Invalid query: the path has no term: add one, or a lower and an upper one\n"),
         ("/age_int/1/9?term_regex=a", "Can not use term regular expressions on integer queries"),
         (
-            "/name_bin/a/z?term_regex=.*l2",
-            "Invalid term regular expression \".*l2\" : none is evaluated here: ask for a range \
-             with return_terms=true, and filter its terms",
+            "/name_bin/a/z?term_regex=l(2",
+            "Invalid term regular expression \"l(2\" : the regular expression is malformed: \
+             unclosed group",
         ),
         ("/age_int/7?max_results=x", "Invalid \"max_results\". \"x\" is not a positive integer"),
         ("/age_int/7?max_results=0", "Invalid \"max_results\". 0 is not a positive integer"),
@@ -284,6 +284,7 @@ fn client_queries_indexes_page_by_page_and_as_a_stream() {
         ("/age_int/8/100?r=1&return_terms=true", r#"{"results":[{"10":"bob"}]}"#),
         ("/age_int/100/8?r=1", r#"{"keys":[]}"#),
         ("/name_bin/b/cid?r=1", r#"{"keys":["bob","cid"]}"#),
+        ("/name_bin/a/z?r=1&term_regex=.b$", r#"{"keys":["bob"]}"#),
         ("/$key/bob", r#"{"keys":["bob"]}"#),
         ("/$key/an/bob?return_terms=true", r#"{"results":[{"ann":"ann"},{"bob":"bob"}]}"#),
         ("/$bucket/people", r#"{"keys":["ann","bob","cid"]}"#),

@@ -103,6 +103,11 @@ fn riak_python_client_passes_its_kv_and_datatype_tests() {
 }
 
 #[test]
+fn riak_python_client_passes_its_index_tests() {
+    run_modules("Riak's Python client queries three nodes", &["2i"]);
+}
+
+#[test]
 fn riak_python_client_passes_its_remaining_tests() {
     let name = "Riak's Python client against three nodes, the rest";
     if short_or_long(0, 1) == 0 {
