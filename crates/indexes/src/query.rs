@@ -31,8 +31,8 @@ pub struct FieldQuery {
 
 impl FieldQuery {
     /// Reads a request for a field of this bucket. `kind`: kind of the field's terms. Errors: those
-    /// of [`Term::parse`], [`TermRange::prefix`], [`Continuation::decode`] and [`TermFilter::new`]. A
-    /// continuation of an index that was dropped and created again belongs to another query.
+    /// of [`Term::parse`], [`TermRange::prefix`], [`Continuation::decode`] and [`TermFilter::new`].
+    /// A continuation of an index that was dropped and created again belongs to another query.
     pub fn new(
         bucket: &BucketName,
         field: IndexField,
