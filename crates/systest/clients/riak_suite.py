@@ -23,6 +23,8 @@ EXPECTED = {
         "reads an attribute that the client itself has set to None",
     "test_pool.PoolTest.test_removes_bad_resource":
         "raises an exception of the client without the argument that it needs",
+    "test_2i.TwoITests.test_set_indexes":
+        "runs a MapReduce query over an index",
 }
 # A list asks one replica of each key, which may hear of a write a moment after it was acknowledged:
 # what fails among these is tried once more.

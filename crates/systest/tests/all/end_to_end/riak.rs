@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use systest::client::Http;
+use systest::cluster::wait_until;
 use systest::environment::{Root, Scratch, StopOnDrop, find_tool, missing};
 use systest::report::{short_or_long, skipped};
 use systest::server::{Server, Setup};
@@ -78,6 +79,19 @@ impl ThreeNodes {
         }
         self
     }
+
+    /// Waits until each node answers queries of tags, whose index begins after the cluster.
+    fn await_tag_index(self) -> ThreeNodes {
+        for address in &self.riak_addresses {
+            wait_until("the index of tags", || {
+                let mut http = Http::connect(*address).map_err(|error| error.to_string())?;
+                let answer = http.request("GET", "/buckets/b/index/f_bin/t", b"");
+                let answer = answer.map_err(|error| error.to_string())?;
+                if answer.status == 200 { Ok(()) } else { Err(answer.text()) }
+            });
+        }
+        self
+    }
 }
 
 /// Runs modules of the client's own tests.
@@ -87,7 +101,7 @@ fn run_modules(name: &str, modules: &[&str]) {
         Err(reason) => return skipped(name, &reason),
     };
     let scratch = Scratch::new("riak-client");
-    let three = ThreeNodes::start(&scratch).create_types();
+    let three = ThreeNodes::start(&scratch).create_types().await_tag_index();
     let script = systest::tidy::root().join("crates/systest/clients/riak_suite.py");
     let mut command = Command::new(python);
     command.arg(script).arg(three.riak_addresses[0].port().to_string()).args(modules);
