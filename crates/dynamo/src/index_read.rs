@@ -2,9 +2,9 @@
 //!
 //! Each node derives entries from its own rows, so replicas differ in their entries where they
 //! differ in their rows. An entry that R replicas have alike is shown as it is. The key of any
-//! other is read as a whole, from at least as many replicas as the bucket requires, and its entries
-//! are derived from what that read returns: an outdated entry is left out, one that a replica lacks
-//! is shown, and read repair follows.
+//! other is read as a whole, from at least as many replicas as the bucket requires and as many
+//! owners as answered for the entry. Its entries are derived from what that read returns: an
+//! outdated entry is left out, one that a replica lacks is shown, and read repair follows.
 //!
 //! Promises: with R + W > N no acknowledged write is missed; the pages of a query show each term of
 //! a key that nobody changes exactly once, whichever nodes are lost and however the ring changes

@@ -1,7 +1,7 @@
 //! Queries of the indexes of available buckets: a name is that of a declared index or of a tag's
 //! field, or stands for the keys of the bucket, and the vnodes answer.
 //!
-//! Of a declared index the directory says which number a name has, and whether the index was
+//! The directory says which number the name of a declared index has, and whether the index was
 //! complete at enough nodes. From then on, and always for tags, each node answers for itself: one
 //! that has not built the index refuses, and the coordinator asks others.
 

@@ -2,10 +2,10 @@
 //! what the directory declares, builds them from this node's rows, removes what was dropped,
 //! reports to the directory, and checks entries against rows.
 //!
-//! What is in force is recorded in the store of the vnodes, and every change of a row maintains
-//! that (`dynamo/index_upkeep/`). So it does not matter when this loop acts on a change of the
-//! directory: until it has, this node refuses queries of the index, and others answer them. The
-//! record also says how far a build has come, so a node that starts again goes on there.
+//! A record in the store of the vnodes says that an index is in force, and every change of a row
+//! maintains those indexes (`dynamo/index_upkeep/`). So it does not matter when this loop acts on a
+//! change of the directory: until it has, this node refuses queries of the index, and others answer
+//! them. The record also says how far a build has come, so a node that starts again goes on there.
 //!
 //! Promises: one page at a time; builds and removals read 32 MiB a second at most; an index is
 //! reported complete once its build is stored; the entries of a number that no row has are removed
@@ -91,7 +91,7 @@ impl VnodeIndexKeeper {
         let store = &self.router.available.vnode_store;
         let statuses = self.apply_directory(store.index_statuses()?)?;
         if statuses.is_empty() {
-            // The cluster has not reached the level of indexes, as every cluster at its begin.
+            // The cluster has not reached the level of indexes; a new one reaches it soon.
             return Ok(world::until_next(PERIOD));
         }
         let is_busy = self.router.available.work_on_index(STEP_BYTES_PER_SECOND).await?;
