@@ -83,7 +83,6 @@ pub async fn reconcile(moves: Arc<BucketMoves>) {
     let (ended_sender, mut ended_moves) = mpsc::channel(MOVES_MAX);
     let mut reconciler = MoveReconciler::new(ended_sender);
     while !stop.is_cancelled() {
-        changes.mark_unchanged();
         reconciler.begin(&moves);
         reconciler.tidy(&moves).await;
         let pause = if is_idle(&moves) { world::until_next(PERIOD_IDLE) } else { PAUSE };
@@ -91,8 +90,7 @@ pub async fn reconcile(moves: Arc<BucketMoves>) {
             biased;
             () = stop.cancelled() => {}
             Some(ended) = ended_moves.recv() => reconciler.on_ended(&moves, ended),
-            _ = changes.changed() => {}
-            () = round::rest(world::sleep(pause)) => {}
+            () = world::sleep_or_changed(&stop, &mut changes, pause) => {}
         }
     }
 }

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Boxed future without a result.
@@ -139,6 +140,20 @@ pub async fn sleep_or_cancelled(stop: &CancellationToken, time: Duration) {
     }
 }
 
+/// Pause of a loop, as [`sleep_or_cancelled`], which a change of the watched value ends, too. A
+/// change since the last pause ends it at once.
+pub async fn sleep_or_changed<T>(
+    stop: &CancellationToken,
+    changes: &mut watch::Receiver<T>,
+    time: Duration,
+) {
+    tokio::select! {
+        biased;
+        _ = changes.changed() => {}
+        () = sleep_or_cancelled(stop, time) => {}
+    }
+}
+
 /// Returns the time until the next multiple of `period` on this node's clock. Loops whose periods
 /// divide each other wake together: one wake-up of the process serves them all.
 pub fn until_next(period: Duration) -> Duration {
@@ -195,6 +210,17 @@ mod tests {
         let other = text.split_once("salt=").and_then(|(_, rest)| rest.lines().next());
         let other = other.unwrap_or_else(|| panic!("no salt: {text}"));
         assert_ne!(other, own.to_string());
+    }
+
+    #[tokio::test]
+    async fn pause_ends_at_an_unseen_change_and_at_the_stop() {
+        let (stop, hour) = (CancellationToken::new(), Duration::from_secs(3_600));
+        let (sender, mut changes) = watch::channel(0);
+        sender.send_replace(1);
+        sleep_or_changed(&stop, &mut changes, hour).await;
+        assert!(!changes.has_changed().expect("it is open"), "one change ends one pause");
+        stop.cancel();
+        sleep_or_changed(&stop, &mut changes, hour).await;
     }
 
     #[test]

@@ -62,14 +62,8 @@ pub(crate) async fn reconcile(agent: Arc<ClusterAgent>, is_stored: bool) {
     let mut changes = agent.directory.catalog.watch_cluster();
     let mut reconciler = ClusterReconciler { is_stored, ..ClusterReconciler::default() };
     while !stop.is_cancelled() {
-        changes.mark_unchanged();
         reconciler.check(&agent).await;
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            _ = changes.changed() => {}
-            () = round::rest(world::sleep(world::until_next(PERIOD))) => {}
-        }
+        world::sleep_or_changed(&stop, &mut changes, world::until_next(PERIOD)).await;
     }
 }
 

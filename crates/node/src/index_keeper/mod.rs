@@ -88,14 +88,8 @@ pub(crate) async fn run(mut keeper: IndexKeeper) {
     let stop = keeper.router.lifecycle.stop_signal();
     let mut changes = keeper.router.locator.catalog.indexes.watch();
     while !stop.is_cancelled() {
-        changes.mark_unchanged();
         let pause = keeper.check().await;
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            _ = changes.changed() => {}
-            () = round::rest(world::sleep(pause)) => {}
-        }
+        world::sleep_or_changed(&stop, &mut changes, pause).await;
     }
 }
 
