@@ -9,7 +9,8 @@ use base::index::{IndexContent, IndexQuery, IndexSpec, TermSelection};
 use base::range::Direction;
 use base::reply::IndexRecord;
 use base::{
-    Body, Bound, Call, DirectoryCall, IndexPage, Quorum, Read, ReadLevel, Reason, Reply, Result,
+    Body, Bound, BucketName, Call, DirectoryCall, IndexPage, Quorum, Read, ReadLevel, Reason,
+    Result,
 };
 use bytes::Bytes;
 
@@ -18,24 +19,32 @@ fn all() -> IndexQuery {
 }
 
 async fn query(node: &Node, query: IndexQuery) -> Result<IndexPage> {
-    query_at(node, query, ReadLevel::Consistent).await
+    query_at(node, &name(), query, ReadLevel::Consistent).await
 }
 
-async fn query_at(node: &Node, query: IndexQuery, level: ReadLevel) -> Result<IndexPage> {
-    let Reply { body, .. } =
-        ask(node, &name(), Call::Read(Read::Index(query.into()), level)).await?;
-    match body {
+pub(super) async fn query_at(
+    node: &Node,
+    bucket: &BucketName,
+    query: IndexQuery,
+    level: ReadLevel,
+) -> Result<IndexPage> {
+    match ask(node, bucket, Call::Read(Read::Index(query.into()), level)).await?.body {
         Body::IndexPage(page) => Ok(*page),
         other => panic!("a query is answered with a page, not {other:?}"),
     }
 }
 
 /// Returns the terms and keys that a query finds, page by page, and the number of pages.
-async fn pages(node: &Node, mut asked: IndexQuery) -> (Vec<String>, usize) {
+pub(super) async fn pages(
+    node: &Node,
+    bucket: &BucketName,
+    mut asked: IndexQuery,
+) -> (Vec<String>, usize) {
     let (mut found, mut count) = (Vec::new(), 0);
     asked.want = IndexContent::Terms;
     loop {
-        let page = query(node, asked.clone()).await.expect("it is ready");
+        let page = query_at(node, bucket, asked.clone(), ReadLevel::Consistent).await;
+        let page = page.expect("it is ready");
         count += 1;
         assert!(!page.is_partial && asked.rows_max.is_none_or(|most| page.rows.len() <= most));
         found.extend(page.rows.into_iter().map(|row| {
@@ -71,27 +80,28 @@ async fn index_is_queried_by_terms_in_pages_in_both_directions() {
     let place = Place::new();
     let node = filled(&place).await;
     let equal = TermSelection::Equal(Bytes::from_static(b"3"));
-    let found = pages(&node, IndexQuery { terms: equal, ..all() }).await;
+    let found = pages(&node, &name(), IndexQuery { terms: equal, ..all() }).await;
     assert_eq!(found, (vec!["3 0003".into(), "3 0008".into()], 1));
     let expected = [
         "0 0000", "0 0005", "1 0001", "1 0006", "2 0002", "2 0007", "3 0003", "3 0008", "4 0004",
         "4 0009",
     ];
     for (rows_max, page_count) in [(None, 1), (Some(10), 1), (Some(4), 3), (Some(1), 10)] {
-        let (found, count) = pages(&node, IndexQuery { rows_max, ..all() }).await;
+        let (found, count) = pages(&node, &name(), IndexQuery { rows_max, ..all() }).await;
         assert_eq!((&found[..], count), (&expected.map(String::from)[..], page_count));
         let direction = Direction::Descending;
-        let (mut found, _) = pages(&node, IndexQuery { rows_max, direction, ..all() }).await;
+        let asked = IndexQuery { rows_max, direction, ..all() };
+        let (mut found, _) = pages(&node, &name(), asked).await;
         found.reverse();
         assert_eq!(found, expected);
     }
     let [low, high] = [&b"1"[..], b"3"].map(Bytes::from_static);
     let terms = TermSelection::Between(Bound::Excluded(low), Bound::Included(high));
-    let (found, _) = pages(&node, IndexQuery { terms, rows_max: Some(3), ..all() }).await;
+    let (found, _) = pages(&node, &name(), IndexQuery { terms, rows_max: Some(3), ..all() }).await;
     assert_eq!(found, expected[4..8]);
     let index = Bytes::from_static(b"by-name");
     let terms = TermSelection::Prefix(Bytes::from_static(b"b"));
-    let (found, _) = pages(&node, IndexQuery { index, terms, ..all() }).await;
+    let (found, _) = pages(&node, &name(), IndexQuery { index, terms, ..all() }).await;
     assert_eq!(found, ["b1 0001", "b3 0003", "b5 0005", "b7 0007", "b9 0009"]);
     node.stop().await.expect("it stops");
 }
@@ -106,7 +116,7 @@ async fn page_of_an_index_has_what_is_wanted_and_shows_earlier_writes() {
     ask(&node, &name(), Call::Update(set("0004", "{\"count\":9}"))).await.expect("it goes");
     for want in IndexContent::ALL {
         for level in [ReadLevel::Consistent, ReadLevel::Dirty] {
-            let page = query_at(&node, asked(want), level).await.expect("it is ready");
+            let page = query_at(&node, &name(), asked(want), level).await.expect("it is ready");
             assert_eq!((page.rows.len(), &page.after), (1, &None));
             let row = &page.rows[0];
             assert_eq!(&row.key[..], b"0004");

@@ -4,16 +4,15 @@
 use super::three::{three, wait_settled};
 use super::{bucket, call, remove, store};
 use crate::Node;
+use crate::tests::index_queries::{self, query_at};
 use crate::tests::indexed::{call as index_call, create, spec};
-use crate::tests::many::ask;
 use crate::tests::reason;
 use crate::tests::test_cluster::wait;
 use base::index::{IndexCall, IndexContent, IndexQuery, IndexSpec, TermSelection};
 use base::range::Direction;
 use base::reply::IndexRecord;
 use base::{
-    AvailableCall, Body, Bound, Call, Content, Headers, IndexPage, Quorum, Read, ReadLevel, Reason,
-    Result, Store,
+    AvailableCall, Bound, Content, Headers, IndexPage, Quorum, ReadLevel, Reason, Result, Store,
 };
 use bytes::Bytes;
 use dynamo::index_upkeep::differences;
@@ -25,28 +24,12 @@ fn all() -> IndexQuery {
 }
 
 async fn query(node: &Node, query: IndexQuery) -> Result<IndexPage> {
-    let read = Call::Read(Read::Index(Box::new(query)), ReadLevel::Consistent);
-    match ask(node, &bucket(), read).await?.body {
-        Body::IndexPage(page) => Ok(*page),
-        other => panic!("a query is answered with a page, not {other:?}"),
-    }
+    query_at(node, &bucket(), query, ReadLevel::Consistent).await
 }
 
 /// Returns the terms and keys of all pages.
-async fn pages(node: &Node, mut asked: IndexQuery) -> Vec<String> {
-    let mut found = Vec::new();
-    loop {
-        let page = query(node, asked.clone()).await.expect("it is ready");
-        assert!(!page.is_partial && asked.rows_max.is_none_or(|most| page.rows.len() <= most));
-        found.extend(page.rows.into_iter().map(|row| {
-            let term = row.term.expect("terms are asked for");
-            format!("{} {}", String::from_utf8_lossy(&term), String::from_utf8_lossy(&row.key))
-        }));
-        asked.after = page.after;
-        if asked.after.is_none() {
-            return found;
-        }
-    }
+async fn pages(node: &Node, asked: IndexQuery) -> Vec<String> {
+    index_queries::pages(node, &bucket(), asked).await.0
 }
 
 /// Waits until an index is in this state by a node's directory.
