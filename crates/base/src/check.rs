@@ -1,6 +1,7 @@
 //! Checks of requests against the limits: one place for all front-ends, before anything is
 //! evaluated or logged.
 
+use crate::error::too_large;
 use crate::limits::{
     KEY_BYTES_MAX, KEYS_PER_READ_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX,
     UPDATE_BYTES_MAX, VALUES_BYTES_MAX,
@@ -182,8 +183,4 @@ fn check_expiry(expiry: Expiry) -> Result<()> {
         )),
         _ => Ok(()),
     }
-}
-
-fn too_large(what: &str, found: usize, name: &str, max: usize) -> Error {
-    Error::new(Reason::TooLarge, format!("{found} {what}; at most {max} are allowed ({name})"))
 }

@@ -304,6 +304,12 @@ pub fn corrupt(malformed: Malformed) -> Error {
     Error::new(Reason::Corrupt, text)
 }
 
+/// Returns the refusal of what exceeds a limit. `what`: its unit, as "bytes in a key"; `name`: the
+/// name of the limit.
+pub(crate) fn too_large(what: &str, found: usize, name: &str, max: usize) -> Error {
+    Error::new(Reason::TooLarge, format!("{found} {what}; at most {max} are allowed ({name})"))
+}
+
 /// Returns the refusal of a request that comes while the node stops.
 pub fn shutting_down() -> Error {
     Error::new(Reason::ShuttingDown, "the node is stopping")

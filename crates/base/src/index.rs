@@ -3,6 +3,7 @@
 //! Names, paths and terms are texts as clients write them: the crate `indexes` interprets them. So
 //! a front-end need not know a definition to ask for a range of its terms.
 
+use crate::error::too_large;
 use crate::limits::{
     INDEX_CONTINUATION_BYTES_MAX, INDEX_NAME_BYTES_MAX, INDEX_REGEX_BYTES_MAX, KEY_BYTES_MAX,
 };
@@ -11,6 +12,11 @@ use crate::range::{Bound, Direction};
 use crate::{BucketId, BucketName, Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use std::fmt;
+
+/// Field of every bucket whose terms are the keys.
+pub const KEY_FIELD: &[u8] = b"$key";
+/// Field of every bucket that all keys have; its term counts for nothing.
+pub const BUCKET_FIELD: &[u8] = b"$bucket";
 
 /// Definition of a declared index, as a client writes it. The directory checks it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -169,8 +175,7 @@ pub enum ReportedState {
 /// Query of an index for a page of its rows, in the order of (term, key).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexQuery {
-    /// Name of a declared index or of a tag's field, `$key` (the keys themselves) or `$bucket` (all
-    /// keys).
+    /// Name of a declared index or of a tag's field, [`KEY_FIELD`] or [`BUCKET_FIELD`].
     pub index: Bytes,
     /// Terms that are asked for.
     pub terms: TermSelection,
@@ -273,29 +278,25 @@ impl IndexQuery {
             return Err(Error::new(Reason::Malformed, text));
         }
         let name_limit = ("index_name_bytes_max", INDEX_NAME_BYTES_MAX);
-        check_bytes("the name of an index", self.index.len(), name_limit)?;
+        check_bytes("bytes in the name of an index", self.index.len(), name_limit)?;
         for text in self.terms.texts() {
             let limit = ("key_bytes_max", KEY_BYTES_MAX);
-            check_bytes("a term of an index query", text.len(), limit)?;
+            check_bytes("bytes in a term of an index query", text.len(), limit)?;
         }
         if let Some(after) = &self.after {
             let limit = ("index_continuation_bytes_max", INDEX_CONTINUATION_BYTES_MAX);
-            check_bytes("a continuation", after.len(), limit)?;
+            check_bytes("bytes in a continuation", after.len(), limit)?;
         }
         if let Some(regex) = &self.regex {
             let limit = ("index_regex_bytes_max", INDEX_REGEX_BYTES_MAX);
-            check_bytes("the regular expression of a query", regex.len(), limit)?;
+            check_bytes("bytes in the regular expression of a query", regex.len(), limit)?;
         }
         Ok(())
     }
 }
 
 fn check_bytes(what: &str, bytes: usize, (name, most): (&str, usize)) -> Result<()> {
-    if bytes <= most {
-        return Ok(());
-    }
-    let text = format!("{bytes} bytes in {what}; at most {most} are allowed ({name})");
-    Err(Error::new(Reason::TooLarge, text))
+    if bytes <= most { Ok(()) } else { Err(too_large(what, bytes, name, most)) }
 }
 
 /// Returns the refusal of a request for an index that does not exist.
@@ -358,8 +359,7 @@ mod tests {
             }
         }
         assert_eq!(reason(IndexQuery::default()), Err(Reason::Malformed), "it names no index");
-        let nothing = IndexQuery { rows_max: Some(0), ..query() };
-        assert_eq!(reason(nothing), Err(Reason::Malformed));
+        assert_eq!(reason(IndexQuery { rows_max: Some(0), ..query() }), Err(Reason::Malformed));
     }
 
     #[test]

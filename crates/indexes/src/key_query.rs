@@ -3,14 +3,10 @@
 
 use crate::continuation::{Continuation, QueryDigest};
 use crate::term::Term;
-use base::index::{IndexContent, IndexQuery, TermSelection};
+use base::index::{BUCKET_FIELD, IndexContent, IndexQuery, KEY_FIELD, TermSelection};
 use base::range::{Bound, Direction, prefix_end};
 use base::{BucketName, Error, IndexRow, Key, Reason, Result};
 
-/// Field whose terms are the keys.
-const KEY_FIELD: &[u8] = b"$key";
-/// Field with one term, which all keys of a bucket have.
-const BUCKET_FIELD: &[u8] = b"$bucket";
 /// Number of bytes by which [`KeyQuery::start`] approaches a lower bound.
 const APPROACH_BYTES: usize = 16;
 

@@ -8,7 +8,7 @@ use crate::index_keeper::{failure_cause, progress_of};
 use base::index::{BuildProgress, IndexContent, IndexQuery, index_failed, no_such_index};
 use base::reply::IndexRecord;
 use base::{Body, BucketName, Error, IndexPage, IndexRow, Read, Reason, Reply, Result};
-use indexes::{FieldQuery, IndexDefinition};
+use indexes::{FieldQuery, IndexDefinition, KeyQuery};
 use metadata::catalog::Catalog;
 use replica_state::replicated_index::IndexPhase;
 use replication::bucket::Bucket;
@@ -93,7 +93,7 @@ fn answer_query(
 
 /// Refuses a query that the index of a consistent bucket can't answer.
 fn check_offered(query: &IndexQuery) -> Result<()> {
-    if [&b"$key"[..], b"$bucket"].contains(&&query.index[..]) {
+    if KeyQuery::is_about(&query.index) {
         let text = "a consistent bucket keeps no index of its keys: read a range of keys instead";
         return Err(Error::new(Reason::NotSupported, text));
     }

@@ -9,14 +9,9 @@ use super::parameters::{Options, Query};
 use super::path::{IndexPath, PathBucket};
 use super::render::{Form, ListOptions};
 use super::translate::{RiakPlan, RiakShape};
-use base::index::{IndexContent, IndexQuery, TermSelection};
+use base::index::{BUCKET_FIELD, IndexContent, IndexQuery, KEY_FIELD, TermSelection};
 use base::{Bound, Call, Read, ReadLevel, Request, Vtag};
 use bytes::Bytes;
-
-/// Field whose terms are the keys.
-const KEY_FIELD: &[u8] = b"$key";
-/// Field that all keys of the bucket have; its term counts for nothing.
-const BUCKET_FIELD: &[u8] = b"$bucket";
 
 /// Plans a query. `boundary`: random number that separates the parts of a stream.
 pub(super) fn plan_query(
