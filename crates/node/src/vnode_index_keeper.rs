@@ -89,7 +89,8 @@ impl VnodeIndexKeeper {
             return Ok(world::until_next(PERIOD));
         }
         let is_busy = self.router.available.work_on_index(STEP_BYTES_PER_SECOND).await?;
-        let is_awaited = self.report().await? || !self.unlisted.is_empty();
+        // A page's changes are reported in the next round, which follows it at once.
+        let is_awaited = self.report(&statuses).await? || !self.unlisted.is_empty();
         let scrub_pause = self.scrub().await?;
         let pause = world::until_next(if is_awaited { PERIOD } else { IDLE_PERIOD });
         Ok(if is_busy { Duration::ZERO } else { pause.min(scrub_pause) })
@@ -153,17 +154,17 @@ impl VnodeIndexKeeper {
     /// Reports the indexes that the directory takes for unfinished. It asks enough nodes for a
     /// quorum of every partition, and repeated reports let it look at the ring again. Returns true
     /// if there are any.
-    async fn report(&mut self) -> Result<bool> {
+    async fn report(&mut self, statuses: &[IndexStatus]) -> Result<bool> {
         self.reports.forget_old(world::milliseconds());
         let mut is_awaited = false;
-        for status in self.router.available.vnode_store.index_statuses()? {
+        for status in statuses {
             let IndexId::Declared(bucket, number) = &status.id else { continue };
             let declared = self.router.locator.catalog.indexes.find(bucket);
             let state = declared.and_then(|indexes| indexes.state(*number));
             let Some(IndexState::Building(_)) = state else { continue };
             is_awaited = true;
             let reported = match status.phase {
-                IndexPhase::Building => ReportedState::Building(progress_of(&status)),
+                IndexPhase::Building => ReportedState::Building(progress_of(status)),
                 IndexPhase::Ready => ReportedState::Complete(status.rows),
                 IndexPhase::Dropping => continue,
             };
