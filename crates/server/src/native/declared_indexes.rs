@@ -21,6 +21,24 @@ const INDEX: &str = "/v1/buckets/{type}/{bucket}/indexes/{index_name}";
 /// Quorum as a client writes it; a number has 8 bits.
 const QUORUM_PATTERN: &str = "^(one|quorum|all|25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])$";
 
+/// Parameters of a query. A stream takes all but the last, since it has no limit.
+const PARAMETERS: &[Parameter] = &[
+    Parameter::Equals,
+    Parameter::TermPrefix,
+    Parameter::TermFrom,
+    Parameter::TermTo,
+    Parameter::FromExclusive,
+    Parameter::ToInclusive,
+    Parameter::Reverse,
+    Parameter::AfterRow,
+    Parameter::WantOfRow,
+    Parameter::Consistency,
+    Parameter::R,
+    Parameter::Partial,
+    Parameter::Timeout,
+    Parameter::Limit,
+];
+
 pub const CREATE: HttpRoute = HttpRoute {
     request_body: RequestBody::Json("NewIndex"),
     response_body: ResponseBody::CreatedJson("Index"),
@@ -66,22 +84,7 @@ pub const DROP: HttpRoute = HttpRoute {
 };
 
 pub const QUERY: HttpRoute = HttpRoute {
-    query: &[
-        Parameter::Equals,
-        Parameter::TermPrefix,
-        Parameter::TermFrom,
-        Parameter::TermTo,
-        Parameter::FromExclusive,
-        Parameter::ToInclusive,
-        Parameter::Reverse,
-        Parameter::Limit,
-        Parameter::AfterRow,
-        Parameter::WantOfRow,
-        Parameter::Consistency,
-        Parameter::R,
-        Parameter::Partial,
-        Parameter::Timeout,
-    ],
+    query: PARAMETERS,
     response_body: ResponseBody::Json("IndexPage"),
     errors: &[404, 409, 413],
     operation: OperationKind::Range,
@@ -94,21 +97,7 @@ pub const QUERY: HttpRoute = HttpRoute {
 };
 
 pub const STREAM: HttpRoute = HttpRoute {
-    query: &[
-        Parameter::Equals,
-        Parameter::TermPrefix,
-        Parameter::TermFrom,
-        Parameter::TermTo,
-        Parameter::FromExclusive,
-        Parameter::ToInclusive,
-        Parameter::Reverse,
-        Parameter::AfterRow,
-        Parameter::WantOfRow,
-        Parameter::Consistency,
-        Parameter::R,
-        Parameter::Partial,
-        Parameter::Timeout,
-    ],
+    query: PARAMETERS.split_last().expect("the limit is the last").1,
     response_body: ResponseBody::JsonLines("IndexRow"),
     errors: &[404, 409, 413],
     operation: OperationKind::Range,
