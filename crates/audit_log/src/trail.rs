@@ -124,8 +124,8 @@ impl AuditTrail {
         }
     }
 
-    /// Resolves when everything that was recorded so far is on disk. Errors: as for
-    /// [`AuditTrail::confirm`].
+    /// Resolves when everything that was recorded so far is on disk, the line that opens the log
+    /// among it. Errors: as for [`AuditTrail::confirm`].
     pub async fn sync(&self) -> Result<()> {
         if self.is_off() {
             return Ok(());

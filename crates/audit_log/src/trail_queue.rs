@@ -13,7 +13,8 @@ pub const COMMON_ENTRIES_MAX: usize = ENTRIES_MAX / 2;
 /// State that those who record share with the thread.
 pub struct TrailState {
     pub queue: Vec<AuditEntry>,
-    /// Number of entries that were ever queued.
+    /// Number of entries that were ever queued. The line that opens the log is the first one: a
+    /// sync waits for it, too.
     pub queued: u64,
     /// Number of records without a place since the last line that says so.
     pub lost: u64,
@@ -36,7 +37,7 @@ impl Default for TrailState {
     fn default() -> TrailState {
         TrailState {
             queue: Vec::new(),
-            queued: 0,
+            queued: 1,
             lost: 0,
             refusals: FloodLimiter::new(REFUSALS),
             logins: FloodLimiter::new(LOGINS),

@@ -6,6 +6,7 @@ use crate::{AuditLimits, AuditTrail, FloodKind};
 use base::Reason;
 use runtime::Beat;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -62,6 +63,23 @@ async fn confirmed_record_is_in_the_log_and_others_follow_within_a_second() {
     stop(&trail, thread).await;
     assert_eq!((report(&folder).broken, report(&folder).lines), (None, 4));
     assert!(trail.confirm(act(4)).await.is_err(), "it has ended");
+}
+
+#[tokio::test]
+async fn sync_waits_for_the_line_that_opens_the_log() {
+    let place = TempDir::new().expect("a folder");
+    let folder = folder(&place);
+    let trail = Arc::new(AuditTrail::new(Some(folder.clone()), WIDE));
+    let mut sync = pin!(trail.sync());
+    tokio::select! {
+        biased;
+        synced = &mut sync => panic!("no thread has opened the log: {synced:?}"),
+        () = std::future::ready(()) => {}
+    }
+    let thread = run(&trail);
+    sync.await.expect("synced");
+    assert_eq!(lines(&folder, 1).len(), 1);
+    stop(&trail, thread).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 //! without it, and that no secret gets into it.
 
 use super::access::with_access;
-use super::test_cluster::wait;
 use super::{Place, bytes, reason, request, set};
 use crate::Node;
 use base::access::{AccessCall, Grant, ListenerRights, Login, Origin, PasswordHash};
@@ -11,27 +10,20 @@ use base::{
     AlarmCode, BucketName, Call, ClusterCall, DirectoryCall, Error, Principal, Read, ReadLevel,
     Reason, Reply, Request, Result, TokenDigest,
 };
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Returns all lines of a node's audit log, once they are synced and the log is open: a thread of
-/// its own opens it, and writes its first line, while the node begins to serve.
+/// Returns all lines of a node's audit log, once they are synced.
 pub(super) async fn lines(node: &Node, place: &Place) -> Vec<String> {
-    let begun =
-        || std::fs::read(first_file(place.path())).ok().filter(|read| read.contains(&b'\n'));
-    wait("the log's first line", begun).await;
     node.router.recorder.trail.sync().await.expect("written");
     read_lines(place.path())
 }
 
 pub(super) fn read_lines(data: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(first_file(data)).expect("there");
+    let file = data.join("audit/audit-0000000001.jsonl");
+    let text = std::fs::read_to_string(file).expect("there");
     text.lines().map(String::from).collect()
-}
-
-fn first_file(data: &Path) -> PathBuf {
-    data.join("audit/audit-0000000001.jsonl")
 }
 
 /// Returns the parts of lines between `who` and the hash, without times and hashes.
