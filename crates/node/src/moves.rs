@@ -1,7 +1,7 @@
 //! Moves of buckets on this node: what they need of the router, and their sizes and pauses.
 
 use crate::route::Router;
-use base::{BucketName, Call, DirectoryCall, Principal, Request};
+use base::{BucketName, DirectoryCall};
 use bucket_moves::{DirectoryAccess, DirectoryFuture, MoveSettings};
 use replication::group::Group;
 use std::sync::Arc;
@@ -19,8 +19,7 @@ impl DirectoryAccess for RoutedDirectory {
     }
 
     fn execute(&self, bucket: BucketName, call: DirectoryCall) -> DirectoryFuture<'_> {
-        let request = Request { bucket, call: Call::Directory(call), retry: None };
-        Box::pin(async move { self.0.handle(&Principal::Node, request).await.map(|_| ()) })
+        Box::pin(self.0.call_directory(bucket, call))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::route::Router;
 use base::error::shutting_down;
-use base::{BucketName, Call, DirectoryCall, Principal, Reply, Request, Result, RingCall};
+use base::{BucketName, DirectoryCall, Reply, Result, RingCall};
 use dynamo::{Available, RingDirectory};
 use metadata::Directory;
 use std::future::Future;
@@ -43,9 +43,7 @@ impl RingDirectory for AnyDirectory {
         let router = self.0.upgrade();
         Box::pin(async move {
             let Some(router) = router else { return Err(shutting_down()) };
-            let call = Call::Directory(DirectoryCall::Ring(call));
-            let request = Request { bucket: BucketName::default(), call, retry: None };
-            router.handle(&Principal::Node, request).await.map(|_| ())
+            router.call_directory(BucketName::default(), DirectoryCall::Ring(call)).await
         })
     }
 }

@@ -15,7 +15,7 @@
 use crate::index_keeper::{PERIOD, ReportLog, STEP_BYTES_PER_SECOND, scrub};
 use crate::route::Router;
 use base::index::{BuildProgress, IndexCall, IndexReport, IndexState, ReportPlace, ReportedState};
-use base::{BucketName, Call, DirectoryCall, FeatureLevel, Principal, Request, Result};
+use base::{BucketName, DirectoryCall, FeatureLevel, Result};
 use dynamo::index_upkeep::{IndexStatus, ScrubCursor, ScrubPage};
 use indexes::IndexNumber;
 use runtime::{round, world};
@@ -183,13 +183,12 @@ impl VnodeIndexKeeper {
     ) -> Result<()> {
         let place = ReportPlace::Node(self.router.available.node);
         let report = IndexReport { number: number.0, place, state: state.clone() };
-        let call = Call::Directory(DirectoryCall::Index(IndexCall::Report(report)));
-        let request = Request { bucket: bucket.clone(), call, retry: None };
-        let answer = self.router.handle(&Principal::Node, request);
+        let call = DirectoryCall::Index(IndexCall::Report(report));
+        let answer = self.router.call_directory(bucket.clone(), call);
         let answer = round::wait("the directory's answer to a report", answer).await;
         // Failures, too: the directory is asked again after a while.
         self.reports.note(number, state, world::milliseconds());
-        answer.map(|_| ())
+        answer
     }
 
     /// Checks the next page, if it is due. Returns the time until the next one.

@@ -12,8 +12,8 @@ use super::secret::SecretState;
 use super::step::take_step;
 use super::{ClusterAgent, describe_member, incarnations};
 use base::{
-    BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, GroupId, MemberDescription,
-    Membership, NodeId, Reason, Request, Result,
+    BucketName, ClusterCall, ClusterDescription, DirectoryCall, GroupId, MemberDescription,
+    Membership, NodeId, Reason, Result,
 };
 use replication::group::Group;
 use runtime::{round, world};
@@ -187,10 +187,9 @@ impl ClusterReconciler {
         }
         self.retry_ms = world::milliseconds() + RETRY_MS;
         let call = ClusterCall::UpdateMember { node: id, name, peer, client };
-        let call = Call::Directory(DirectoryCall::Cluster(call));
-        let request = Request { bucket: BucketName::default(), call, retry: None };
-        match agent.router.handle(&base::Principal::Node, request).await {
-            Ok(_) => tracing::info!(
+        let call = DirectoryCall::Cluster(call);
+        match agent.router.call_directory(BucketName::default(), call).await {
+            Ok(()) => tracing::info!(
                 target: "node", "this node's addresses are stored in the directory"
             ),
             Err(error) => tracing::warn!(

@@ -139,6 +139,16 @@ impl Router {
         }))
     }
 
+    /// Executes a call of the node itself at the directory's master.
+    pub(crate) async fn call_directory(
+        self: &Arc<Router>,
+        bucket: BucketName,
+        call: DirectoryCall,
+    ) -> Result<()> {
+        let request = Request { bucket, call: Call::Directory(call), retry: None };
+        self.handle(&Principal::Node, request).await.map(|_| ())
+    }
+
     /// Makes sure that this master of the group has applied every directory change that clients may
     /// have seen.
     pub(crate) async fn make_directory_current(self: &Arc<Router>, group: &Group) -> Result<()> {

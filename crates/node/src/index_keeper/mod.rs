@@ -21,9 +21,7 @@ pub(crate) use reports::{ReportLog, failure_cause, progress_of};
 use crate::route::Router;
 use base::error::shutting_down;
 use base::index::{IndexCall, IndexReport, ReportPlace, ReportedState};
-use base::{
-    Body, BucketId, BucketName, Call, DirectoryCall, GroupId, Principal, Read, Request, Result,
-};
+use base::{Body, BucketId, BucketName, DirectoryCall, GroupId, Read, Result};
 use indexes::IndexNumber;
 use metadata::index::BucketIndexes;
 use replica_state::replicated_index::{IndexPhase, ReplicatedIndex};
@@ -307,14 +305,13 @@ impl IndexKeeper {
         }
         let report =
             IndexReport { number: number.0, place: ReportPlace::Bucket(id), state: state.clone() };
-        let call = Call::Directory(DirectoryCall::Index(IndexCall::Report(report)));
-        let request = Request { bucket: of.name.clone(), call, retry: None };
-        let answer = self.router.handle(&Principal::Node, request);
+        let call = DirectoryCall::Index(IndexCall::Report(report));
+        let answer = self.router.call_directory(of.name.clone(), call);
         let answer = round::wait("the directory's answer to a report", answer).await;
         // Failures, too: the directory is asked again after a while.
         self.reports.note((id, number), state, now_ms);
         outcome.is_unreported = answer.is_err();
-        answer.map(|_| ())
+        answer
     }
 }
 
