@@ -120,20 +120,12 @@ impl Group {
     /// caller decided it. `Changed`: that epoch has ended, and another master may have decided
     /// otherwise.
     pub fn begin_count(&self, bucket: BucketId, epoch: u64) -> Result<()> {
-        let begin = |overlay: &mut Overlay| {
-            self.check_epoch(epoch)?;
-            begin_count(overlay, bucket)
-        };
-        self.write_bookkeeping(0, begin, |_| {}).map(|_| ())
+        self.write_in_epoch(epoch, |overlay| begin_count(overlay, bucket)).map(|_| ())
     }
 
     /// Ends the count of a bucket, if it has one. Errors: see [`Self::begin_count`].
     pub fn end_count(&self, bucket: BucketId, epoch: u64) -> Result<()> {
-        let end = |overlay: &mut Overlay| {
-            self.check_epoch(epoch)?;
-            end_count(overlay, bucket)
-        };
-        self.write_bookkeeping(0, end, |_| {}).map(|_| ())
+        self.write_in_epoch(epoch, |overlay| end_count(overlay, bucket)).map(|_| ())
     }
 
     /// Begins a scan of a bucket of this group; see [`CountScan::begin`].

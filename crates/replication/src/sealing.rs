@@ -70,7 +70,7 @@ impl Group {
 
     /// Checks, at the master, that the leadership epoch in which something was decided has not
     /// ended.
-    pub(super) fn check_epoch(&self, epoch: u64) -> Result<()> {
+    fn check_epoch(&self, epoch: u64) -> Result<()> {
         if self.leadership.epoch() == epoch {
             return Ok(());
         }
@@ -91,16 +91,33 @@ impl Group {
         self.write_own(&mut guard, write, on_written)
     }
 
-    /// Writes rows of the group's own that belong to a bucket. Errors: `Moved` if the bucket was
-    /// changed since it was looked up, or has left this group, as for an update of it: the space
-    /// of a dropped bucket is freed once earlier updates are applied, and a row that came later
-    /// would stay for ever.
+    /// Writes rows of the group's own, as [`Self::write_bookkeeping`]. `epoch`: the leadership epoch
+    /// in which the caller decided it. Errors: `Changed` if that epoch has ended, and another
+    /// master may have decided otherwise.
+    pub(super) fn write_in_epoch<T>(
+        &self,
+        epoch: u64,
+        write: impl FnOnce(&mut Overlay) -> Result<T>,
+    ) -> Result<(Option<Ticket>, T)> {
+        let write = |overlay: &mut Overlay| {
+            self.check_epoch(epoch)?;
+            write(overlay)
+        };
+        self.write_bookkeeping(0, write, |_| {})
+    }
+
+    /// Writes rows of the group's own that belong to a bucket. Errors: those of
+    /// [`Self::write_in_epoch`]; `Moved` if the bucket was changed since it was looked up, or has
+    /// left this group, as for an update of it: the space of a dropped bucket is freed once earlier
+    /// updates are applied, and a row that came later would stay for ever.
     pub(super) fn write_for_bucket<T>(
         &self,
         bucket: &Bucket,
+        epoch: u64,
         write: impl FnOnce(&mut Overlay) -> Result<T>,
     ) -> Result<(Option<Ticket>, T)> {
         let mut guard = self.lock_for_update(bucket)?;
+        self.check_epoch(epoch)?;
         self.write_own(&mut guard, write, |_| {})
     }
 

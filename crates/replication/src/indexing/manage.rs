@@ -98,11 +98,8 @@ impl Group {
         definition: IndexDefinition,
         epoch: u64,
     ) -> Result<Option<Ticket>> {
-        let begin = |overlay: &mut Overlay| {
-            self.check_epoch(epoch)?;
-            overlay.begin_index(bucket.id, definition)
-        };
-        self.write_for_bucket(bucket, begin).map(|(ticket, ())| ticket)
+        let begin = |overlay: &mut Overlay| overlay.begin_index(bucket.id, definition);
+        self.write_for_bucket(bucket, epoch, begin).map(|(ticket, ())| ticket)
     }
 
     /// Ends an index, if there is one: nothing maintains it any more, and steps remove it. Errors:
@@ -113,21 +110,15 @@ impl Group {
         number: IndexNumber,
         epoch: u64,
     ) -> Result<Option<Ticket>> {
-        let end = |overlay: &mut Overlay| {
-            self.check_epoch(epoch)?;
-            overlay.end_index(bucket.id, number)
-        };
-        self.write_for_bucket(bucket, end).map(|(ticket, ())| ticket)
+        let end = |overlay: &mut Overlay| overlay.end_index(bucket.id, number);
+        self.write_for_bucket(bucket, epoch, end).map(|(ticket, ())| ticket)
     }
 
     /// Removes the records of all indexes of a dropped bucket, whose entries are freed with its
     /// rows. Errors: `Changed`, see [`Self::begin_index`].
     pub fn forget_indexes(&self, bucket: BucketId, epoch: u64) -> Result<Option<Ticket>> {
-        let forget = |overlay: &mut Overlay| {
-            self.check_epoch(epoch)?;
-            overlay.forget_indexes(bucket)
-        };
-        self.write_bookkeeping(0, forget, |_| {}).map(|(ticket, ())| ticket)
+        let forget = |overlay: &mut Overlay| overlay.forget_indexes(bucket);
+        self.write_in_epoch(epoch, forget).map(|(ticket, ())| ticket)
     }
 
     /// Takes the next step of building or removing an index. The caller paces the steps by the
@@ -139,10 +130,7 @@ impl Group {
         number: IndexNumber,
         epoch: u64,
     ) -> Result<IndexStep> {
-        let step = |overlay: &mut Overlay| {
-            self.check_epoch(epoch)?;
-            build::step(overlay, bucket.id, number)
-        };
-        self.write_for_bucket(bucket, step).map(|(_, step)| step)
+        let step = |overlay: &mut Overlay| build::step(overlay, bucket.id, number);
+        self.write_for_bucket(bucket, epoch, step).map(|(_, step)| step)
     }
 }

@@ -99,10 +99,7 @@ impl Group {
         mismatches: &[IndexMismatch],
         epoch: u64,
     ) -> Result<u64> {
-        let mend = |overlay: &mut Overlay| {
-            self.check_epoch(epoch)?;
-            overlay.mend_entries(bucket.id, mismatches)
-        };
-        self.write_for_bucket(bucket, mend).map(|(_, mended)| mended)
+        let mend = |overlay: &mut Overlay| overlay.mend_entries(bucket.id, mismatches);
+        self.write_for_bucket(bucket, epoch, mend).map(|(_, mended)| mended)
     }
 }
