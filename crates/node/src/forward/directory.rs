@@ -71,7 +71,11 @@ impl Router {
         self.locator.check_level(&call)?;
         // Before the change: a dropped bucket has no group any more.
         let group_ref = self.locator.group_ref(name).ok().filter(|_| changes);
+        let is_of_access = matches!(call, DirectoryCall::Access(_));
         let reply = self.directory.execute(name, call).await?;
+        if is_of_access {
+            self.wait_access_applied(reply.index).await;
+        }
         match group_ref {
             Some(group_ref) if !group_ref.is_led_here() => {
                 self.wait_until_master_current(&group_ref, name, reply).await

@@ -22,6 +22,7 @@ mod directory;
 pub(crate) mod fuzzing;
 mod message;
 mod moved;
+mod propagation;
 mod server;
 #[cfg(test)]
 mod tests;

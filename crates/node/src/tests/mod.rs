@@ -3,6 +3,7 @@
 pub(crate) mod access;
 mod access_bootstrap;
 mod access_decisions;
+mod access_propagation;
 mod admission;
 mod alarms;
 mod audit_records;
