@@ -121,14 +121,15 @@ impl Group {
         self.applied.raise_flushed(index);
         let mut guard = self.state();
         let state = &mut *guard;
+        let is_ahead = index > state.replica.decided();
         // As a former master, this node may have proposed entries below the snapshot's index, where
         // other entries may stand now. Before `advance`: a waiter for one of them would mistake the
         // other entry for its own.
-        if index > state.replica.decided() {
+        if is_ahead {
             state.end_epoch(&self.applied);
         }
         state.progress.install(mark, index);
-        state.entries.install_snapshot(index);
+        state.entries.install_snapshot(index, is_ahead);
         self.applied.advance(index);
         // Own entries that are decided and not applied yet would cover its rows in the overlay.
         state.release_applied(index);

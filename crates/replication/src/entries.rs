@@ -170,8 +170,9 @@ impl Entries {
         }
     }
 
-    /// Drops the entries up to `index`: an installed snapshot covers them.
-    pub fn install_snapshot(&mut self, index: LogIndex) {
+    /// Drops the entries up to `index`: an installed snapshot covers them. `is_ahead`: the snapshot
+    /// holds more than was known to be decided, so a log that is being adopted is void.
+    pub fn install_snapshot(&mut self, index: LogIndex, is_ahead: bool) {
         while self.first <= index && !self.cached.is_empty() {
             self.bytes -= self.cached.pop_front().map_or(0, |entry| entry.bytes());
             self.first = self.first.next();
@@ -179,7 +180,10 @@ impl Entries {
         self.first = self.first.max(index.next());
         self.applied = self.applied.max(index);
         self.applied_bytes = 0;
-        self.unstage();
+        // Otherwise the adoption began behind what was decided by then, and goes on.
+        if is_ahead {
+            self.unstage();
+        }
         self.positions.on_snapshot(index);
     }
 

@@ -180,12 +180,28 @@ fn floor_rises_when_memory_evicts_entries_below_log_start() {
 #[test]
 fn installed_snapshot_evicts_the_entries_it_covers() {
     let mut entries = written_entries(5);
-    entries.install_snapshot(LogIndex(3));
+    entries.install_snapshot(LogIndex(3), true);
     assert_eq!((text_at(&entries, 3), text_at(&entries, 4)), (None, Some("v4".into())));
     assert!(entries.positions.find(LogIndex(4)).is_some());
-    entries.install_snapshot(LogIndex(9));
+    entries.install_snapshot(LogIndex(9), true);
     assert_eq!(text_at(&entries, 5), None);
     entries.accept(LogIndex(10), payload("v10"), true);
+    assert_eq!(text_at(&entries, 10), Some("v10".into()));
+}
+
+/// Entries were decided beyond the snapshot before it was installed, and then another master's log
+/// is adopted behind them. Consensus goes on with it, so its entries must still be here.
+#[test]
+fn snapshot_behind_the_decided_index_keeps_the_log_being_adopted() {
+    let mut entries = written_entries(5);
+    entries.stage(ballot(2), LogIndex(6), payload("v6"));
+    entries.install_snapshot(LogIndex(3), false);
+    entries.adopt(ballot(2), LogIndex(5), LogIndex(6));
+    assert_eq!(text_at(&entries, 6), Some("v6".into()));
+    entries.stage(ballot(3), LogIndex(7), payload("void"));
+    entries.install_snapshot(LogIndex(9), true);
+    entries.stage(ballot(3), LogIndex(10), payload("v10"));
+    entries.adopt(ballot(3), LogIndex(9), LogIndex(10));
     assert_eq!(text_at(&entries, 10), Some("v10".into()));
 }
 
