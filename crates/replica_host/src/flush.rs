@@ -224,7 +224,7 @@ impl Flush {
                 for (group, applied) in self.groups.iter().zip(&self.applied) {
                     // As recorded before the seal: later entries may be in a table that is not
                     // flushed.
-                    group.applied.set_flushed(*applied);
+                    group.applied.raise_flushed(*applied);
                     // The last record of a group's promise and mark may be in a segment that is
                     // removed next.
                     self.copies.extend(group.request_head_copy()?);

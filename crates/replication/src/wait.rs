@@ -109,13 +109,9 @@ impl Applied {
         LogIndex(self.flushed.load(Ordering::Relaxed))
     }
 
-    /// Notes that the store holds all entries up to `index` durably.
-    pub fn set_flushed(&self, index: LogIndex) {
-        self.flushed.store(index.0, Ordering::Relaxed);
-    }
-
-    /// Raises the flushed index to `index` at least.
-    pub(super) fn raise_flushed(&self, index: LogIndex) {
+    /// Notes that the store holds all entries up to `index` durably. A flush that began before a
+    /// snapshot was installed reports an earlier index than that.
+    pub fn raise_flushed(&self, index: LogIndex) {
         self.flushed.fetch_max(index.0, Ordering::Relaxed);
     }
 
