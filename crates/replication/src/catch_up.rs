@@ -1,28 +1,55 @@
-//! Catch-up by snapshot: fetched when consensus requires it, installed between two turns, when
-//! nothing else is applied.
+//! Catch-up by snapshot: fetched when consensus requires it, then installed. Both run beside the
+//! driver, which begins them between two turns and handles their ends (`installation.rs`).
 //!
 //! The store then holds entries that the log does not, so the log must be on disk up to here first:
 //! a store with entries implies a log, and a log begins with a promise. A synced record behind all
 //! others shows that it is.
 
-use super::group::{Group, Observer};
+use super::group::Group;
+use super::installation::{InstallOutcome, Installation};
 use super::records;
-use super::seals::BOOKKEEPING_BUCKET;
-use base::{GroupId, NodeId, Reason, Result};
-use bytes::Bytes;
+use base::error::shutting_down;
+use base::{NodeId, Reason, Result};
 use logic::consensus::Event;
-use replica_state::layout;
 use replica_state::snapshot::{InstalledSnapshot, StagedSnapshot};
-use runtime::log_writer::store_error;
+use runtime::Watch;
+use std::future::pending;
 use std::sync::Arc;
-use store::{Snapshot, TreeRow};
+use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
+use transport::Boxed;
+
+/// Watch over an installation. It waits for the disk alone, which counts as hanging by then.
+const INSTALL_WATCH: Watch = Watch::Round(Duration::from_secs(60));
 
 /// Task that fetches a snapshot for a group, at most one.
 #[derive(Default)]
 pub(super) struct Fetches {
     pub tasks: JoinSet<Result<StagedSnapshot>>,
     from: NodeId,
+}
+
+/// Installation that runs beside the driver, at most one.
+#[derive(Default)]
+pub(super) struct RunningInstall {
+    /// `None`: none runs. The inner `None`: the program is ending.
+    ended: Option<Boxed<'static, Option<Result<InstallOutcome>>>>,
+}
+
+impl RunningInstall {
+    /// Returns true if an installation runs.
+    pub(super) fn is_running(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Resolves when the installation has ended; never, if none runs. A caller that gives up
+    /// waiting may call it again.
+    pub(super) async fn wait_for_end(&mut self) -> Result<InstallOutcome> {
+        let Some(ended) = &mut self.ended else { return pending().await };
+        let outcome = ended.await;
+        self.ended = None;
+        outcome.unwrap_or_else(|| Err(shutting_down()))
+    }
 }
 
 impl Group {
@@ -88,33 +115,49 @@ impl Group {
         }
     }
 
-    /// Installs a staged snapshot, once the log is synced up to here.
-    pub(super) fn install_snapshot(&self) -> Result<()> {
-        let Some(staged) = self.state().snapshot.take_synced() else { return Ok(()) };
-        let (group, trees) = (self.id.0, &self.shared.trees);
-        if self.is_witness_replica() && self.applied.index() < staged.last_index() {
-            self.drop_all_entries()?;
-        }
-        let before = self.observer.get().map(|_| trees.snapshot());
-        // As in `apply_decided`: readers see the rows as soon as the store has switched.
-        self.applied.raise_visible(staged.last_index());
-        let installed = match staged.install() {
-            Ok(installed) => installed,
-            Err(error) if matches!(error.reason, Reason::Changed | Reason::OutOfSpace) => {
+    /// Begins to install a staged snapshot on a thread that may block, once the log is synced up to
+    /// here.
+    pub(super) fn run_install(self: &Arc<Group>, running: &mut RunningInstall) {
+        let Some(installation) = self.begin_install() else { return };
+        let tasks = self.shared.tasks.clone();
+        let work = async move { tasks.run_blocking(move || installation.run()).await };
+        let name = format!("snapshot install of group {}", self.id);
+        running.ended = Some(Box::pin(self.shared.tasks.track(&name, INSTALL_WATCH, work)));
+    }
+
+    /// Begins to install a staged snapshot, once the log is synced up to here. `None`: no snapshot
+    /// may be installed now. The caller executes the installation and reports its outcome, both
+    /// between two turns of the driver.
+    pub fn begin_install(self: &Arc<Group>) -> Option<Installation> {
+        let mut state = self.state();
+        state.lifecycle.check().ok()?;
+        let staged = state.snapshot.begin_install()?;
+        drop(state);
+        Some(Installation::new(self, staged))
+    }
+
+    /// Handles the end of an installation: entries behind the snapshot are applied again.
+    pub fn on_install_ended(&self, outcome: InstallOutcome) {
+        match outcome {
+            InstallOutcome::Installed(installed) => self.on_installed(installed),
+            InstallOutcome::Unusable(error) => {
+                let group = self.id.0;
                 tracing::info!(
                     target: "consensus", group, %error, "a received snapshot is not usable"
                 );
                 self.applied.reset_visible();
+                let mut state = self.state();
+                state.snapshot.end_install();
                 if error.reason == Reason::Changed {
-                    self.step(&mut self.state(), Event::SnapshotOutdated, &[]);
+                    self.step(&mut state, Event::SnapshotOutdated, &[]);
                 }
-                return Ok(());
             }
-            Err(error) => return Err(error),
-        };
-        if let (Some(observer), Some(before)) = (self.observer.get(), before) {
-            report_changes(self.id, &**observer, &*before, &*trees.snapshot())?;
         }
+        self.driver.wake();
+    }
+
+    fn on_installed(&self, installed: InstalledSnapshot) {
+        // Before entries are applied again: a copy is complete only behind its seal, which is one.
         self.mark_capture_incomplete();
         let InstalledSnapshot { index, base, configuration, mark } = installed;
         self.applied.set_time(mark.time);
@@ -135,36 +178,9 @@ impl Group {
         state.release_applied(index);
         let configuration = (base, configuration);
         self.step(state, Event::Installed { last: index, configuration }, &[]);
-        // Entries that were accepted during the fetch precede this record in the log.
+        // Entries that were accepted during the fetch or the installation precede this record in
+        // the log.
         state.output.log(records::after_install(self.id, index));
-        Ok(())
+        state.snapshot.end_install();
     }
-}
-
-/// Reports to the observer which rows of bucket 0 have changed.
-fn report_changes(
-    group: GroupId,
-    observer: &dyn Observer,
-    before: &dyn Snapshot,
-    after: &dyn Snapshot,
-) -> Result<()> {
-    let mut prefix = Vec::new();
-    layout::row_key(group, BOOKKEEPING_BUCKET, &[], &mut prefix);
-    let (old, new) = (rows(before, &prefix)?, rows(after, &prefix)?);
-    let find = |rows: &[TreeRow], key: &Bytes| {
-        let position = rows.binary_search_by(|(at, _)| at.cmp(key)).ok();
-        position.map(|position| rows[position].1.clone())
-    };
-    for (key, _) in old.iter().filter(|(key, _)| find(&new, key).is_none()) {
-        observer.changed(&key[prefix.len()..], None);
-    }
-    for (key, row) in new.iter().filter(|(key, row)| find(&old, key).as_ref() != Some(row)) {
-        observer.changed(&key[prefix.len()..], Some(row));
-    }
-    Ok(())
-}
-
-fn rows(snapshot: &dyn Snapshot, prefix: &[u8]) -> Result<Vec<TreeRow>> {
-    let all = store::Chunk::read(snapshot, prefix, None, usize::MAX);
-    all.map(|chunk| chunk.rows).map_err(store_error)
 }

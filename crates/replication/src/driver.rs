@@ -8,7 +8,7 @@
 //! Effects of the replica are recorded under the group's lock, in the step that returns them
 //! (`effects.rs`). They are carried out after the lock is released, in order.
 
-use super::catch_up::Fetches;
+use super::catch_up::{Fetches, RunningInstall};
 use super::group::Group;
 use super::state::GroupState;
 use super::turn_output::TurnWork;
@@ -26,10 +26,11 @@ impl Group {
     pub async fn drive(self: Arc<Group>, stop: CancellationToken) -> Result<()> {
         self.begin();
         let mut is_retiring = false;
-        let mut fetches = Fetches::default();
+        let (mut fetches, mut install) = (Fetches::default(), RunningInstall::default());
         loop {
-            // Before the turn, which might apply another entry: the rows are removed after this.
-            if self.driver.is_dropped() {
+            // Before the turn, which might apply another entry, and not while an installation may
+            // still exchange the rows: they are removed after this.
+            if self.driver.is_dropped() && !install.is_running() {
                 let text = format!("group {} was dropped", self.id);
                 self.fail(Error::new(Reason::Moved, text));
                 return Ok(());
@@ -46,10 +47,15 @@ impl Group {
                 return Ok(());
             }
             self.fetch_snapshot(&mut fetches);
+            self.run_install(&mut install);
             tokio::select! {
                 biased;
                 Some(result) = fetches.tasks.join_next() => {
                     self.on_fetch_ended(result).inspect_err(|error| self.fail(error.clone()))?;
+                }
+                ended = install.wait_for_end() => {
+                    let outcome = ended.inspect_err(|error| self.fail(error.clone()))?;
+                    self.on_install_ended(outcome);
                 }
                 () = self.driver.wait_for_wake() => {}
                 () = round::rest(world::sleep(sleep)) => {}
@@ -65,9 +71,10 @@ impl Group {
         let mut guard = self.state();
         let state = &mut *guard;
         // Applied, too: clients that wait for a decided entry get their answers before the group
-        // ends.
+        // ends. An installation ends before, because it writes the store's files.
         let is_idle = state.replica.role() == Role::Follower
-            && self.applied.index() >= state.progress.decided;
+            && self.applied.index() >= state.progress.decided
+            && !state.snapshot.is_installing();
         let ended = state.lifecycle.end_if_idle(is_idle);
         if ended {
             state.output.head_request.head_copied = None;
@@ -152,25 +159,39 @@ impl Group {
         // Under the lock, and before they are handed over: the thread that truncates the log sees
         // them here, or has read the log's end before they were written.
         state.entries.in_flight.record_appends(self.shared.log_writer.end(), &appends);
+        // It neither begins nor ends within a turn.
+        let is_installing =
+            state.snapshot.is_installing() && !Mutant::ApplyDuringInstall.is_active();
         drop(guard);
         self.shared.log_writer.write(appends);
         drop(head_copied); // Notifies the waiter: the log writer has the head.
         // Before entries are applied, which takes longer: the followers save meanwhile.
         self.post(messages, (&mut flow_control, decided))?;
-        let wait = self.apply_decided(stopping)?;
-        self.install_snapshot()?;
-        let wait = if self.drop_saved_entries()? { Some(Duration::ZERO) } else { wait };
+        // An installation owns the rows until its end is handled, which wakes the driver
+        // (`installation.rs`): an entry applied behind its switch would take the applied mark back.
+        let wait = if is_installing { None } else { self.apply_and_drop(stopping)? };
         let mut guard = self.state();
         let state = &mut *guard;
         // After `apply_decided`: evaluated on rows that lack an inherited entry, an update would
-        // see a past state.
-        if self.leadership.become_master(state, &self.applied, &*self.shared.trees, &self.seals)? {
+        // see a past state. Nor during an installation: the rows may be of a later index than the
+        // applied one, and what a master loads from them must not be.
+        let trees = &*self.shared.trees;
+        if !is_installing
+            && self.leadership.become_master(state, &self.applied, trees, &self.seals)?
+        {
             self.driver.wake();
         }
         let sleep = flow_control.sleep().map_or(sleep, |pause| sleep.min(pause));
         state.output.return_flow_control(flow_control, state.replica.configuration());
         let has_output = !state.output.is_empty();
         Ok(if has_output { Duration::ZERO } else { sleep.min(wait.unwrap_or(sleep)) })
+    }
+
+    /// Applies decided entries, and drops those that a witness no longer needs. Returns the pause
+    /// before the next turn. `None`: nothing is left to do.
+    fn apply_and_drop(&self, stopping: bool) -> Result<Option<Duration>> {
+        let wait = self.apply_decided(stopping)?;
+        Ok(if self.drop_saved_entries()? { Some(Duration::ZERO) } else { wait })
     }
 
     /// Resumes transfers that the last turn deferred, and those whose pause is over. Runs before

@@ -15,10 +15,9 @@ const INBOX_MESSAGES_MAX: usize = 8_192;
 
 /// Messages of other members that the driver has not processed yet.
 ///
-/// Messages arrive as fast as the network delivers them, and a driver may stall: its disk is slow,
-/// or it installs a snapshot. Messages that exceed the bound are dropped, which consensus
-/// tolerates. Entries are dropped first, because the messages that keep the group's master are
-/// small.
+/// Messages arrive as fast as the network delivers them, and a driver may stall, because it reads
+/// a slow disk. Messages that exceed the bound are dropped, which consensus tolerates. Entries are
+/// dropped first, because the messages that keep the group's master are small.
 pub struct Inbox {
     messages: Vec<InboxMessage>,
     /// Members whose connections ended after the last of their messages here.

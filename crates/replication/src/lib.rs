@@ -44,6 +44,7 @@ mod in_flight;
 mod inbox;
 pub mod index_query;
 mod indexing;
+pub mod installation;
 mod large;
 mod leadership;
 mod lifecycle;

@@ -28,7 +28,8 @@ impl Group {
             (&state.replica, self.applied.index(), &state.entries.in_flight);
         let ballots = [Some(replica.promised()), replica.staging()];
         let needed = state.entries.positions.needed(applied, ballots, in_flight.has_adoption());
-        needed.into_iter().chain(in_flight.oldest()).min()
+        let for_snapshot = state.snapshot.log_needed_from();
+        needed.into_iter().chain(in_flight.oldest()).chain(for_snapshot).min()
     }
 
     /// Returns true if a record was written since the last call.

@@ -110,7 +110,7 @@ impl TurnOutput {
     }
 
     /// Puts back the flow control that a turn used outside the lock. Drops the windows of nodes
-    /// that are no members any more: a snapshot that the turn installed may have removed some.
+    /// that are no members any more: a stop-sign or an installed snapshot may have removed some.
     pub(super) fn return_flow_control(&mut self, used: FlowControl, members: &Configuration) {
         self.flow_control = used;
         self.flow_control.windows.retain_members(members);

@@ -24,8 +24,8 @@ use runtime::log_writer::store_error;
 use std::sync::MutexGuard;
 use store::RowChange;
 
-/// Maximum number of entries dropped in one turn.
-const TURN_ENTRIES_MAX: usize = 1_024;
+/// Maximum number of entries dropped in one batch, of which a turn has one.
+const BATCH_ENTRIES_MAX: usize = 1_024;
 
 impl Group {
     /// Returns true if this node keeps no rows of the group.
@@ -57,13 +57,13 @@ impl Group {
             return Ok(false);
         }
         let saved_by_all = self.state().replica.reported_saved_by_all();
-        self.drop_entries(saved_by_all, TURN_ENTRIES_MAX)
+        self.drop_entries(saved_by_all, BATCH_ENTRIES_MAX)
     }
 
-    /// Drops all entries: a mark without rows replaced the missed ones, so the entries no longer
-    /// reach up to it.
-    pub(super) fn drop_all_entries(&self) -> Result<()> {
-        self.drop_entries(LogIndex(u64::MAX), usize::MAX).map(|_| ())
+    /// Drops entries before a mark without rows replaces those that were missed: the entries no
+    /// longer reach up to it. A bounded number at a time; returns true if there are more.
+    pub(super) fn drop_replaced_entries(&self) -> Result<bool> {
+        self.drop_entries(LogIndex(u64::MAX), BATCH_ENTRIES_MAX)
     }
 
     /// Drops entries up to `last`, at most `entries_max` of them, and reports it to the replica.

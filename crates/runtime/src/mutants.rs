@@ -77,6 +77,8 @@ base::mutants! {
         DeleteHintDespiteOtherOwners,
         /// Truncates the log past records that their group has not processed.
         TruncateUnprocessedRecords,
+        /// Applies decided entries while a snapshot is being installed.
+        ApplyDuringInstall,
         /// Lets a master stay master while its disk hangs.
         StayMasterWithHungDisk,
         /// Lets a member that was removed while it was away count as a member for ever.

@@ -7,7 +7,8 @@
 //! of all rows up to its end, chained from part to part, so the last one covers all rows. The
 //! receiver hands the rows to the store (`store/trees/ingest.rs`), which hides them, and returns
 //! the lane's credit when they are taken: a slow disk slows only the snapshot down. At the end
-//! stands [`StagedSnapshot`], which the group's driver installs between two turns.
+//! stands [`StagedSnapshot`], which the group installs beside its driver
+//! (`replication/installation.rs`).
 //!
 //! After a loss (a connection, a part) the receiver requests the rest behind the last key taken;
 //! the sender still has the digest up to there. A sender that no longer has the snapshot
@@ -245,8 +246,9 @@ impl StagedSnapshot {
         Some(StagedSnapshot { group, offer, rows: Some(rows), trees: to })
     }
 
-    /// Installs the state, durably; blocks for a few syncs. No entry of the group may be applied
-    /// meanwhile. After any error but a failed store nothing has changed.
+    /// Installs the state, durably; blocks for a few syncs, and without rows for a flush of all
+    /// memory. No entry of the group may be applied meanwhile. After any error but a failed store
+    /// nothing has changed.
     pub fn install(mut self) -> Result<InstalledSnapshot> {
         if applied_index(&*self.trees, self.group)? >= self.offer.mark.applied {
             return Err(overtaken());

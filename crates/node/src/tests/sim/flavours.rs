@@ -34,6 +34,8 @@ pub(super) enum Flavour {
     Counted,
     /// Buckets have indexes.
     Indexed,
+    /// Snapshots are installed step by step, beside the drivers.
+    Installing,
 }
 
 impl World {
@@ -53,6 +55,7 @@ impl World {
             Flavour::Usual | Flavour::Costly | Flavour::Counted | Flavour::Indexed => None,
             Flavour::Freezes { .. } => self.chance.draw_bool(300).then(|| self.freeze(nth, time)),
             Flavour::Away => self.chance.draw_bool(300).then(|| self.remove_while_down(time)),
+            Flavour::Installing => self.chance.draw_bool(300).then(|| self.drop_all_entries()),
         }
     }
 

@@ -22,6 +22,7 @@ mod failover;
 mod faults;
 mod flavours;
 mod indexed;
+mod installing;
 mod judge;
 mod links;
 mod moves;

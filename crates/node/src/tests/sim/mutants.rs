@@ -4,11 +4,12 @@ use runtime::mutants::Mutant;
 use sim::{History, MutationCheck};
 
 /// Phrases of the judges' verdicts.
-const VERDICTS: [&str; 21] = [
+const VERDICTS: [&str; 22] = [
     "a count is wrong: ",
     "an index is wrong: ",
     "a query is wrong: ",
     "costs too much: ",
+    "applied during an installation: ",
     "two values at index",
     "values are applied in order",
     "given for value",

@@ -10,6 +10,7 @@ use replica_host::recovery::{RepairedEntries, ReplayContext, context, replay};
 use replica_state::comparison::Comparisons;
 use replica_state::snapshot::{Snapshots, TransferTimeouts};
 use replication::group::{Group, GroupLimits, Shared};
+use replication::installation::Installation;
 use runtime::TaskScope;
 use runtime::log_writer::{
     self, AppendCompletion, AppendSink, LogWriter, LogWriterHandle, store_error,
@@ -17,6 +18,7 @@ use runtime::log_writer::{
 use runtime::metrics::Metrics;
 use runtime::write_pacer::WritePacer;
 use sim::{Chance, SimClock};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::{
@@ -56,6 +58,9 @@ pub(super) struct SimNode {
 pub(super) struct GroupsProcess {
     pub number: u64,
     pub replicas: Vec<GroupReplica>,
+    /// Installations of snapshots by the group's number from 0, each with the index that was
+    /// applied when it began.
+    pub installations: BTreeMap<usize, (LogIndex, Installation)>,
     pub log_writer: Arc<LogWriterHandle>,
     pub outbox: Outbox,
     pub writer: LogWriter,
@@ -222,6 +227,7 @@ impl SimNode {
         self.process = Some(GroupsProcess {
             number,
             replicas,
+            installations: BTreeMap::new(),
             log_writer,
             outbox,
             writer,

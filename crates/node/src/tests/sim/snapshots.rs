@@ -1,6 +1,7 @@
 //! Transfer of a snapshot: it has the state of one moment and is installed at a later one, unless
 //! one of the nodes has restarted meanwhile.
 
+use super::flavours::Flavour;
 use super::node::group_id;
 use super::world::{Event, World};
 use base::{ConfigurationId, NodeId};
@@ -16,12 +17,22 @@ pub(super) struct Fetcher {
 }
 
 impl World {
-    /// Starts to fetch snapshots that the replicas of a node were told to take, one at a time.
+    /// Starts to fetch snapshots that the replicas of a node were told to take, one at a time, and
+    /// to install those that were fetched.
     pub(super) fn look_at_wanted(&mut self, nth: usize) {
+        self.begin_installations(nth);
+        let in_steps = self.flavour == Flavour::Installing;
         for group in 0..self.judges.len() {
             let Some(process) = &mut self.nodes[nth].process else { return };
             let replica = &mut process.replicas[group];
-            let Some(from) = replica.group.state().snapshot.fetch_source.take() else { continue };
+            let mut state = replica.group.state();
+            let source = match in_steps {
+                true => state.snapshot.take_fetch_source(),
+                // Seeds were found with this, which may fetch another one before the installation.
+                false => state.snapshot.fetch_source.take(),
+            };
+            drop(state);
+            let Some(from) = source else { continue };
             if !std::mem::replace(&mut replica.is_fetching, true) {
                 let by = Fetcher { node: nth, group, process: process.number };
                 let way = self.chance.between(1_000, 100_000);

@@ -30,7 +30,7 @@ const LOOKS_US: u64 = 20_000;
 
 impl SimNode {
     /// Returns the earliest time of a step that is due now. A call of a hanging disk returns later.
-    fn can_step_at(&self, now: u64, needs_disk: bool) -> u64 {
+    pub(super) fn can_step_at(&self, now: u64, needs_disk: bool) -> u64 {
         let hangs_until = if needs_disk { self.hangs_until } else { 0 };
         self.clock.paused_until.max(hangs_until).max(now)
     }

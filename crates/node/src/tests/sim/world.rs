@@ -45,6 +45,7 @@ pub(super) enum Event {
     LinkEnds { node: usize, other: usize },
     Asked { from: NodeId, by: Fetcher },
     Staged { by: Fetcher, staged: Option<Box<StagedSnapshot>> },
+    Installs(Fetcher),
     Housekeeping,
     Maintains { node: usize, process: u64 },
     Falls { node: usize, process: u64 },
@@ -190,6 +191,7 @@ impl World {
             Event::LinkEnds { node, other } => self.link_ends(node, other),
             Event::Asked { from, by } => self.asked(from, by),
             Event::Staged { by, staged } => self.staged(by, staged),
+            Event::Installs(by) => self.install_step(by),
         }
     }
 
@@ -267,7 +269,8 @@ impl World {
         let Some(process) = &mut node.process else { return };
         process.states_again(self.queue.now());
         node.clock.enter(self.queue.now());
-        let turns = process.replicas.iter().map(|replica| replica.group.turn(false));
+        let in_steps = self.flavour == Flavour::Installing;
+        let turns = process.replicas.iter().map(|replica| replica.turn(in_steps));
         let sleep = turns.min_by_key(|turn| turn.as_ref().ok().copied()).expect("there is a group");
         let sent = std::mem::take(&mut *process.outbox.lock().expect("one thread"));
         let number = process.number;
