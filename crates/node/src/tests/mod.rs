@@ -24,6 +24,7 @@ mod incarnations;
 mod index_queries;
 mod index_upkeep;
 mod indexed;
+mod installation;
 mod interleavings;
 mod large;
 mod lasting;

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use logic::consensus::{Body as Said, Message};
 use replica_host::Groups;
 use replica_host::flush::{self, Flush};
-use replica_host::recovery::{RepairedEntries, context, replay};
+use replica_host::recovery::{RepairedEntries, ReplayContext, context, replay};
 use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::read;
@@ -52,14 +52,18 @@ fn settings() -> LogSettings {
 
 impl Sole {
     pub(crate) fn new() -> (Sole, LogWriter) {
+        Sole::with_context(&context(NodeId(1), 600, None).expect("terms"))
+    }
+
+    /// Creates the node with other members of its groups, or another lease.
+    pub(super) fn with_context(context: &ReplayContext) -> (Sole, LogWriter) {
         let disk = MemoryDisk::new(Honesty::Honest);
         let trees = Arc::new(MemoryTrees::new(256 << 20));
         let shared: Arc<dyn Trees> = trees.clone();
-        let context = context(NodeId(1), 600, None).expect("terms");
         let files = Arc::new(disk.clone()) as Arc<dyn Disk>;
         let (log, records) = Log::open(files, settings()).expect("an empty disk");
         let (groups, vnodes) =
-            replay(&log, records, &*shared, &context, &RepairedEntries::default())
+            replay(&log, records, &*shared, context, &RepairedEntries::default())
                 .expect("an empty log");
         let parts = RecoveredParts {
             started_ms: world::milliseconds(),

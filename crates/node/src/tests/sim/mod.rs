@@ -39,3 +39,4 @@ mod transport;
 mod world;
 
 pub(crate) use indexed::definition as index_definition;
+pub(crate) use transport::{Outbox, outbox_peers};

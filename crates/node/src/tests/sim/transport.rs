@@ -126,7 +126,7 @@ fn may_come_twice(message: &Message, payload: &[u8]) -> bool {
 
 /// Messages that a node has sent and the simulation has not taken yet: receiver, group, and
 /// payload.
-pub(super) type Outbox = Arc<Mutex<Vec<(NodeId, GroupId, Bytes)>>>;
+pub(crate) type Outbox = Arc<Mutex<Vec<(NodeId, GroupId, Bytes)>>>;
 
 struct OutboxNetwork(Outbox);
 
@@ -170,6 +170,6 @@ impl Receiver for NullReceiver {
 }
 
 /// Returns peers that put all messages into this outbox.
-pub(super) fn outbox_peers(outbox: Outbox) -> Peers {
+pub(crate) fn outbox_peers(outbox: Outbox) -> Peers {
     Peers::with_network(|_| Arc::new(OutboxNetwork(outbox)), Arc::new(NullReceiver), 1)
 }
