@@ -117,7 +117,9 @@ impl StoreFlusher {
     }
 }
 
-fn drop_bucket(trees: &dyn Trees, group: GroupId, bucket: BucketId) -> Result<()> {
+/// Removes everything of a bucket of a group from the store. May be repeated, and must be after a
+/// crash during the call. Blocks.
+pub fn drop_bucket(trees: &dyn Trees, group: GroupId, bucket: BucketId) -> Result<()> {
     let [rows, others @ ..] = layout::bucket_prefixes(group, bucket);
     trees.drop_prefix(&rows).map_err(store_error)?;
     for prefix in others {

@@ -16,6 +16,7 @@ mod behind;
 mod clients;
 mod costs;
 mod counted;
+mod dropped;
 mod ending;
 mod errors;
 mod failover;
