@@ -23,6 +23,8 @@ const LOOK_US: u64 = 1_000;
 const PATIENCE_US: u64 = 60_000_000;
 /// Time for which a master has no other voter than the one that installs, in microseconds.
 const ALONE_US: u64 = 6_000_000;
+/// Number of snapshots of which one is installed.
+const ATTEMPTS_MAX: usize = 5;
 /// Number of quiet histories, and of the seeds among which they are.
 const HISTORIES: usize = 3;
 const SEEDS: u64 = 200;
@@ -190,18 +192,23 @@ impl World {
             let (applied, _) = process.installations.get(&0)?;
             Some((Fetcher { node: nth, group: 0, process: process.number }, *applied))
         };
-        self.run_until("an installation", |world| begun(world).is_some());
-        let (by, applied) = begun(self).expect("awaited");
         let hold = |world: &mut World| {
             world.queue.retain(|event| !matches!(event, Event::Installs(_)));
         };
-        hold(self);
-        assert_eq!(self.stored_index(nth), applied, "the store has not switched");
-        self.install_step(by);
-        hold(self);
-        let held = HeldInstallation { by, applied, installed: self.stored_index(nth) };
-        assert!(held.installed > applied, "the store has switched");
-        held
+        for _ in 0..ATTEMPTS_MAX {
+            self.run_until("an installation", |world| begun(world).is_some());
+            let (by, applied) = begun(self).expect("awaited");
+            hold(self);
+            assert_eq!(self.stored_index(nth), applied, "the store has not switched");
+            self.install_step(by);
+            hold(self);
+            let installed = self.stored_index(nth);
+            if installed > applied {
+                return HeldInstallation { by, applied, installed };
+            }
+            // Entries were applied while the snapshot was received: another one is fetched.
+        }
+        panic!("the store has switched");
     }
 
     /// Lets a held installation end.
