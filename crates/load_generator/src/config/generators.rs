@@ -1,7 +1,9 @@
 //! Readers of key and value generators.
 
 use super::items::Item;
-use crate::generators::{Digest, Format, KeyGenerator, KeyShape, Lines, Numbers, ValueGenerator};
+use crate::generators::{
+    DOCUMENTS_MAX, Digest, Format, KeyGenerator, KeyShape, Lines, Numbers, ValueGenerator,
+};
 use std::path::PathBuf;
 
 const COUNT_MAX: u64 = 1 << 53;
@@ -198,7 +200,8 @@ pub fn values_of(item: &Item) -> Result<ValueGenerator, String> {
         item.error(
             "wants a value generator: [\"fixed_bin\", bytes], [\"fixed_bin\", bytes, byte], \
              [\"fixed_char\", bytes], [\"exponential_bin\", min, mean], \
-             [\"uniform_bin\", min, max], [\"uniform_int\", max] or [\"uniform_int\", min, max]",
+             [\"uniform_bin\", min, max], [\"uniform_int\", max], [\"uniform_int\", min, max] \
+             or [\"coupon\", documents]",
         )
     };
     let list = item.list().map_err(|_| error())?;
@@ -223,6 +226,9 @@ pub fn values_of(item: &Item) -> Result<ValueGenerator, String> {
         ("uniform_int", [min, max]) => {
             let min = min.integer(0, COUNT_MAX)?;
             ValueGenerator::Integer { min, max: max.integer(min, COUNT_MAX)? }
+        }
+        ("coupon", [documents]) => {
+            ValueGenerator::Coupon { documents: documents.integer(1, DOCUMENTS_MAX.into())? as u32 }
         }
         ("function", _) => return Err(item.error(FUNCTION)),
         _ => return Err(error()),

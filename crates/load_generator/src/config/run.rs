@@ -252,7 +252,7 @@ impl Config {
         }
         let key_bytes = self.key_generator.bytes_max();
         let value_bytes = match self.value_generator {
-            ValueGenerator::Integer { .. } => 0,
+            ValueGenerator::Integer { .. } | ValueGenerator::Coupon { .. } => 0,
             ValueGenerator::Fixed { bytes }
             | ValueGenerator::Repeated { bytes, .. }
             | ValueGenerator::Characters { bytes } => bytes,

@@ -5,6 +5,7 @@
 //! Never: reads a clock or asks the system for chance.
 //! Read next: `keys.rs`, `key_generator.rs`, then `values.rs`.
 
+mod coupons;
 mod format;
 mod key_generator;
 mod keys;
@@ -14,6 +15,10 @@ mod seeded_rng;
 mod tests;
 mod values;
 
+pub use coupons::{
+    COUNT_MEMBER, COUNTS, CouponSet, DOCUMENT_BYTES_MAX, DOCUMENTS_MAX, LOW_COUNTS, write_coupon,
+    write_coupon_key,
+};
 pub use format::Format;
 pub use key_generator::{ClientKeys, Digest, DrawnKey, KeyGenerator, Lines};
 pub use keys::{KeyShape, KeyStream, Numbers};

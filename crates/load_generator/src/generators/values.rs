@@ -2,7 +2,7 @@
 //!
 //! Each value alone can't be compressed; values overlap, so many together can.
 
-use super::{KeyShape, SeededRng};
+use super::{COUNTS, DOCUMENT_BYTES_MAX, KeyShape, SeededRng, write_coupon};
 use std::sync::Arc;
 
 /// Distribution of the lengths and contents of values.
@@ -45,6 +45,11 @@ pub enum ValueGenerator {
         min: u64,
         /// The highest.
         max: u64,
+    },
+    /// A JSON document of about 300 bytes: a coupon with a random `redeemed_count`.
+    Coupon {
+        /// Number of different coupons.
+        documents: u32,
     },
 }
 
@@ -104,6 +109,7 @@ impl ValueGenerator {
             | ValueGenerator::Repeated { bytes, .. }
             | ValueGenerator::Characters { bytes } => bytes,
             ValueGenerator::Integer { max, .. } => decimal_bytes(max),
+            ValueGenerator::Coupon { .. } => DOCUMENT_BYTES_MAX,
             ValueGenerator::Exponential { min, mean } => {
                 min + rng.exponential(mean as f64) as usize
             }
@@ -113,21 +119,31 @@ impl ValueGenerator {
         }
     }
 
-    /// Returns the next value; `digits` holds it if it is a number.
+    /// Returns the next value; `text` holds it if it is a number or a document.
     #[inline]
     pub fn next_value<'b>(
         &self,
         rng: &mut SeededRng,
         blob: &'b Blob,
-        digits: &'b mut Vec<u8>,
+        text: &'b mut Vec<u8>,
     ) -> &'b [u8] {
-        if let ValueGenerator::Integer { min, max } = *self {
-            digits.clear();
-            KeyShape::Decimal.write(min + rng.below(max - min + 1), digits);
-            return digits;
+        match *self {
+            ValueGenerator::Integer { min, max } => {
+                text.clear();
+                KeyShape::Decimal.write(min + rng.below(max - min + 1), text);
+                text
+            }
+            ValueGenerator::Coupon { documents } => {
+                text.clear();
+                let (number, count) = (rng.below(documents.into()), rng.below(COUNTS.into()));
+                write_coupon(number as u32, count as u32, text);
+                text
+            }
+            _ => {
+                let bytes = self.bytes(rng);
+                blob.slice(rng, bytes)
+            }
         }
-        let bytes = self.bytes(rng);
-        blob.slice(rng, bytes)
     }
 
     /// Returns the length of the longest value in bytes; for `Exponential` only e^-16 of all draws
@@ -138,6 +154,7 @@ impl ValueGenerator {
             | ValueGenerator::Repeated { bytes, .. }
             | ValueGenerator::Characters { bytes } => bytes,
             ValueGenerator::Integer { max, .. } => decimal_bytes(max),
+            ValueGenerator::Coupon { .. } => DOCUMENT_BYTES_MAX,
             ValueGenerator::Exponential { min, mean } => min + 16 * mean,
             ValueGenerator::Uniform { max, .. } => max,
         }

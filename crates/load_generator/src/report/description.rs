@@ -89,6 +89,7 @@ fn values(generator: &ValueGenerator) -> String {
         }
         ValueGenerator::Uniform { min, max } => format!("values of {min} to {max} bytes"),
         ValueGenerator::Integer { min, max } => format!("numbers from {min} to {max} as values"),
+        ValueGenerator::Coupon { .. } => "JSON documents of about 300 bytes".into(),
     }
 }
 
