@@ -5,7 +5,7 @@ use base::BucketName;
 use std::path::PathBuf;
 
 /// The drivers' names in configs.
-const NAMES: [&str; 7] = ["resp", "http", "riak", "arakoon", "embedded", "etcd", "null"];
+const NAMES: [&str; 8] = ["resp", "http", "riak", "arakoon", "couchdb", "embedded", "etcd", "null"];
 
 /// Driver of a run: the kind of server, with its settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,8 @@ pub enum DriverConfig {
     Riak(RiakConfig),
     /// Arakoon, or any server with its client protocol.
     Arakoon(ArakoonConfig),
+    /// CouchDB, or a server with its HTTP interface.
+    CouchDb(CouchDbConfig),
     /// A node in this process.
     Embedded(EmbeddedConfig),
     /// etcd, version 3 of its interface.
@@ -37,6 +39,8 @@ pub struct RespConfig {
     pub database: u64,
     /// Password for authentication. `None`: no authentication.
     pub password: Option<String>,
+    /// Name of the index that is queried; Credenza only. `None`: no queries.
+    pub index: Option<String>,
 }
 
 /// Settings of `http`.
@@ -64,6 +68,9 @@ pub struct RiakConfig {
     pub read_query: String,
     /// Query of writes, such as `w=2`.
     pub write_query: String,
+    /// Member of JSON documents whose number a put sends as a tag: the tag's name is this and
+    /// `_int`. `None`: no tag.
+    pub tag: Option<String>,
 }
 
 /// Settings of `arakoon`.
@@ -73,6 +80,18 @@ pub struct ArakoonConfig {
     pub address: String,
     /// The cluster's id.
     pub cluster: String,
+}
+
+/// Settings of `couchdb`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CouchDbConfig {
+    /// `host:port`.
+    pub address: String,
+    /// Database of the documents; created if it does not exist.
+    pub database: String,
+    /// Member of the documents by which the view is sorted; the view is created if it does not
+    /// exist.
+    pub member: String,
 }
 
 /// Settings of `embedded`.
@@ -112,6 +131,7 @@ impl DriverConfig {
                 bucket: items.read("resp_bucket", None, |item| bucket_of(item).map(Some))?,
                 database: items.read("resp_database", 0, |item| item.integer(0, 1 << 20))?,
                 password: items.read("resp_password", None, |item| text(item).map(Some))?,
+                index: items.read("resp_index", None, |item| text(item).map(Some))?,
             }),
             "http" => DriverConfig::Http(HttpConfig {
                 address: items.read("http_address", address, text)?,
@@ -124,10 +144,16 @@ impl DriverConfig {
                 query: items.read("riak_query", String::new(), text)?,
                 read_query: items.read("riak_read_query", String::new(), text)?,
                 write_query: items.read("riak_write_query", String::new(), text)?,
+                tag: items.read("riak_tag", None, |item| plain_name(item).map(Some))?,
             }),
             "arakoon" => DriverConfig::Arakoon(ArakoonConfig {
                 address: items.read("arakoon_address", address, text)?,
                 cluster: items.need("the driver `arakoon`", "arakoon_cluster", text)?,
+            }),
+            "couchdb" => DriverConfig::CouchDb(CouchDbConfig {
+                address: items.read("couchdb_address", "127.0.0.1:5984".into(), text)?,
+                database: items.need("the driver `couchdb`", "couchdb_database", plain_name)?,
+                member: items.need("the driver `couchdb`", "couchdb_member", plain_name)?,
             }),
             "embedded" => DriverConfig::Embedded(EmbeddedConfig {
                 data: items.need("the driver `embedded`", "embedded_data", |item| {
@@ -158,6 +184,7 @@ impl DriverConfig {
             DriverConfig::Http(_) => "http",
             DriverConfig::Riak(_) => "riak",
             DriverConfig::Arakoon(_) => "arakoon",
+            DriverConfig::CouchDb(_) => "couchdb",
             DriverConfig::Embedded(_) => "embedded",
             DriverConfig::Etcd(_) => "etcd",
         }
@@ -172,6 +199,7 @@ impl DriverConfig {
             DriverConfig::Http(config) => Some(("http_address", config.address.clone())),
             DriverConfig::Riak(config) => Some(("riak_addresses", config.addresses.join(", "))),
             DriverConfig::Arakoon(config) => Some(("arakoon_address", config.address.clone())),
+            DriverConfig::CouchDb(config) => Some(("couchdb_address", config.address.clone())),
             DriverConfig::Etcd(config) => Some(("etcd_endpoints", config.endpoints.join(", "))),
         }
     }
@@ -190,10 +218,29 @@ impl DriverConfig {
     pub fn pipelines(&self) -> bool {
         !matches!(self, DriverConfig::Etcd(_))
     }
+
+    /// Returns true if the driver can query an index of documents.
+    pub fn has_index(&self) -> bool {
+        match self {
+            DriverConfig::Resp(config) => config.index.is_some(),
+            DriverConfig::CouchDb(_) => true,
+            _ => false,
+        }
+    }
 }
 
 fn bucket_of(item: &Item) -> Result<BucketName, String> {
     BucketName::parse(item.text()?).map_err(|error| item.error(error.text()))
+}
+
+/// Reads a name that needs no escape in a path, a header or a text of JSON.
+fn plain_name(item: &Item) -> Result<String, String> {
+    let name = item.text()?;
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    match name.bytes().all(is_plain) && !name.is_empty() {
+        true => Ok(name.into()),
+        false => Err(item.error("wants a name of a-z, 0-9 and _")),
+    }
 }
 
 fn properties_of(item: &Item) -> Result<Vec<(String, String)>, String> {

@@ -23,7 +23,7 @@ pub use basho_bench::from_terms as convert_terms;
 #[cfg(feature = "etcd")]
 pub use drivers::EtcdConfig;
 pub use drivers::{
-    ArakoonConfig, DriverConfig, EmbeddedConfig, HttpConfig, RespConfig, RiakConfig,
+    ArakoonConfig, CouchDbConfig, DriverConfig, EmbeddedConfig, HttpConfig, RespConfig, RiakConfig,
 };
 pub use erlang::{is_erlang, read as read_erlang};
 pub use items::{Item, Items, TomlValue};

@@ -230,7 +230,7 @@ fn call_of(call: &Call<'_>) -> base::Call {
             mode: SequenceMode::AllOrNothing,
         }),
         // Unreachable: `supports` refuses these operations.
-        Call::Resp(_) => base::Call::Update(Update::Sequence {
+        Call::Resp(_) | Call::Document(_) => base::Call::Update(Update::Sequence {
             steps: Vec::new(),
             mode: SequenceMode::AllOrNothing,
         }),

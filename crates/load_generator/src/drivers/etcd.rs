@@ -208,7 +208,7 @@ impl EtcdRequest {
                 EtcdRequest::Sequence(Txn::new().and_then(puts.collect::<Vec<_>>()))
             }
             // Unreachable: `supports` refuses these operations.
-            Call::Resp(_) => EtcdRequest::Sequence(Txn::new()),
+            Call::Resp(_) | Call::Document(_) => EtcdRequest::Sequence(Txn::new()),
         }
     }
 

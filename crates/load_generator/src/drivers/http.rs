@@ -182,8 +182,8 @@ impl WireProtocol for Http {
                 self.post("update", "", &update, out);
                 Expected::Old
             }
-            // Unreachable: `supports` refuses these operations.
-            Call::Resp(_) => Expected::Status,
+            // Unreachable: `supports` refuses these operations, and the driver has no index.
+            Call::Resp(_) | Call::Document(_) => Expected::Status,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Parser of HTTP/1.1 replies: status, length, body; only what the driven servers send.
 
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// Largest head of a reply, bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -62,6 +63,26 @@ impl<'a> HttpReply<'a> {
     pub fn header(&self, name: &str) -> Option<&'a str> {
         let mut lines = self.head.split("\r\n").filter_map(|line| line.split_once(':'));
         lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    }
+
+    /// Returns the body without the sizes of chunks. `None`: a chunk is malformed.
+    pub fn whole_body(&self) -> Option<Cow<'a, [u8]>> {
+        let encoding = self.header("transfer-encoding");
+        if !encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("chunked")) {
+            return Some(Cow::Borrowed(self.body));
+        }
+        let (mut body, mut at) = (Vec::with_capacity(self.body.len()), 0);
+        loop {
+            let rest = self.body.get(at..)?;
+            let line = find(rest, b"\r\n")?;
+            let size = std::str::from_utf8(&rest[..line]).ok()?;
+            let size = usize::from_str_radix(size.trim(), 16).ok()?;
+            if size == 0 {
+                return Some(Cow::Owned(body));
+            }
+            body.extend_from_slice(rest.get(line + 2..line + 2 + size)?);
+            at += line + 2 + size + 2;
+        }
     }
 
     /// Returns the reason in the body of an error. `None`: the body has none.

@@ -9,6 +9,8 @@
 //! Read next: `sockets.rs`, then `resp.rs`.
 
 mod arakoon;
+mod couchdb;
+mod documents;
 mod embedded;
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -17,11 +19,14 @@ mod http_reply;
 mod null;
 mod percent;
 mod resp;
+mod resp_page;
 mod resp_reply;
 mod riak;
 mod sockets;
 #[cfg(test)]
 mod tests;
+
+pub use documents::{DocumentCall, IntegerRange, QueryPage, QueryRow};
 
 use crate::config::{DriverConfig, Operation};
 use crate::error::BenchError;
@@ -66,6 +71,8 @@ pub enum Call<'a> {
     MultiGet(&'a [Vec<u8>]),
     /// A request of the RESP driver only; `supports` of the others refuses it.
     Resp(RespCall<'a>),
+    /// A request about documents, which only drivers with an index get.
+    Document(DocumentCall<'a>),
 }
 
 /// Requests that only RESP servers support.
@@ -112,8 +119,10 @@ pub enum Answer<'a> {
     Swapped(bool),
     /// The row's value before a test_and_set, which wrote if it equals the expected value.
     Old(Option<Cow<'a, [u8]>>),
-    /// Number of rows or keys.
+    /// Number of rows, keys or documents.
     Count(u64),
+    /// Page of a query.
+    Page(QueryPage<'a>),
 }
 
 /// A row with its causal context.
@@ -175,6 +184,12 @@ pub trait Target: Send + Sync {
     /// Returns an error with the reason if the server can't do this operation.
     fn supports(&self, operation: Operation) -> Result<(), String>;
 
+    /// Returns the number of documents that one call writes when many are loaded: 1, by `Put`, or
+    /// more, by `DocumentCall::Bulk`.
+    fn bulk_documents(&self) -> usize {
+        1
+    }
+
     /// Connects this many clients, for the calling thread.
     fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, BenchError>;
 
@@ -208,6 +223,7 @@ fn connect_target(config: &DriverConfig) -> Result<Box<dyn Target>, BenchError> 
         DriverConfig::Http(config) => Ok(Box::new(http::HttpTarget::connect(config)?)),
         DriverConfig::Riak(config) => Ok(Box::new(riak::RiakTarget::connect(config)?)),
         DriverConfig::Arakoon(config) => Ok(Box::new(arakoon::ArakoonTarget::connect(config)?)),
+        DriverConfig::CouchDb(config) => Ok(Box::new(couchdb::CouchDbTarget::connect(config)?)),
         DriverConfig::Embedded(config) => Ok(Box::new(embedded::EmbeddedTarget::start(config)?)),
         #[cfg(feature = "etcd")]
         DriverConfig::Etcd(config) => Ok(Box::new(etcd::EtcdTarget::connect(config)?)),

@@ -1,8 +1,9 @@
 //! Driver of RESP servers: Credenza's fast front-end, and Redis.
 
+use super::resp_page::parse_query_page;
 use super::resp_reply::{Reply, first_bulk, parse_reply};
 use super::sockets::{Addresses, Parsed, WireProtocol, connect, request_once};
-use super::{Answer, Call, Driver, Failure, RespCall, Target};
+use super::{Answer, Call, DocumentCall, Driver, Failure, IntegerRange, RespCall, Target};
 use crate::config::{Operation, RespConfig};
 use crate::error::BenchError;
 use std::io::Write;
@@ -23,6 +24,8 @@ pub struct Resp {
     handshake_replies: usize,
     /// True if queues are sorted sets (Redis); otherwise they are keys with a prefix (Credenza).
     is_redis: bool,
+    /// Index that is queried; empty: none.
+    index: String,
 }
 
 /// Format of a request's reply.
@@ -42,13 +45,16 @@ pub enum Expected {
     Block(usize),
     /// A page or a list, of which the first key is the answer.
     First,
+    /// A page of an index, with documents if this is true.
+    IndexPage(bool),
 }
 
 impl RespTarget {
     /// Connects to the first address and asks for the server's version.
     pub fn connect(config: &RespConfig) -> Result<RespTarget, BenchError> {
         let addresses = Addresses::resolve(&config.addresses)?;
-        let mut protocol = Resp::default();
+        let index = config.index.clone().unwrap_or_default();
+        let mut protocol = Resp { index, ..Resp::default() };
         if let Some(password) = &config.password {
             command(&[b"AUTH", password.as_bytes()], &mut protocol.handshake_request);
             protocol.handshake_replies += 1;
@@ -202,6 +208,12 @@ impl WireProtocol for Resp {
                 Expected::Block(rows.len() + 1)
             }
             Call::Resp(call) => self.encode_resp(&call, out),
+            Call::Document(DocumentCall::Query(range)) => {
+                self.encode_query(&range, out);
+                Expected::IndexPage(range.wants_documents)
+            }
+            // Unreachable: `bulk_documents` is 1.
+            Call::Document(DocumentCall::Bulk(_)) => Expected::Status,
         }
     }
 
@@ -231,6 +243,10 @@ impl WireProtocol for Resp {
             (None, Reply::Array { error: None, .. }, Expected::First) => {
                 Ok(Answer::Value(first_bulk(&input[at..at + bytes])))
             }
+            (None, Reply::Array { error: None, .. }, Expected::IndexPage(wants_documents)) => {
+                let page = parse_query_page(&input[at..at + bytes], *wants_documents);
+                page.map(Answer::Page).ok_or_else(|| Failure::refused("unexpected_reply"))
+            }
             _ => answer_of(reply, expected),
         };
         Parsed::Reply(at + bytes, answer)
@@ -253,6 +269,34 @@ impl Resp {
     #[cfg(test)]
     pub fn of_redis() -> Resp {
         Resp { is_redis: true, ..Resp::default() }
+    }
+
+    /// Returns the protocol for Credenza with this index.
+    #[cfg(test)]
+    pub fn with_index(index: &str) -> Resp {
+        Resp { index: index.into(), ..Resp::default() }
+    }
+
+    /// Encodes the query of a page of the index.
+    fn encode_query(&self, range: &IntegerRange<'_>, out: &mut Vec<u8>) {
+        let bound = |term: Option<u32>, mark: char, open: &str| {
+            term.map_or_else(|| open.to_string(), |term| format!("{mark}{term}"))
+        };
+        let (low, high) = (bound(range.low, '[', "-"), bound(range.high, '(', "+"));
+        let rows_max = range.rows_max.to_string();
+        let content: &[u8] = if range.wants_documents { b"RECORDS" } else { b"KEYS" };
+        let arguments: [&[u8]; 8] = [
+            b"CREDENZA.INDEX",
+            b"RANGE",
+            self.index.as_bytes(),
+            low.as_bytes(),
+            high.as_bytes(),
+            b"LIMIT",
+            rows_max.as_bytes(),
+            content,
+        ];
+        let after = range.after.map_or_else(Vec::new, |after| vec![&b"AFTER"[..], after]);
+        command(&[&arguments[..], &after[..]].concat(), out);
     }
 
     /// Encodes a request of RESP servers only. A queue is in Redis a sorted set whose members all

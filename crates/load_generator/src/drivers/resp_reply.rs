@@ -57,6 +57,27 @@ pub fn first_bulk(input: &[u8]) -> Option<&[u8]> {
     first
 }
 
+/// Returns the elements of a whole array, each as it is encoded. `None`: it is no array.
+pub fn elements(input: &[u8]) -> Option<Vec<&[u8]>> {
+    let (line, mut at) = line(input)?;
+    let count = number(line.strip_prefix(b"*")?)?;
+    let mut elements = Vec::new();
+    for _ in 0..count {
+        let (_, bytes) = parse_nested(&input[at..], DEPTH_MAX)?.ok()?;
+        elements.push(&input[at..at + bytes]);
+        at += bytes;
+    }
+    Some(elements)
+}
+
+/// Returns the bytes of a bulk string. `None`: it is none.
+pub fn bulk_of(input: &[u8]) -> Option<&[u8]> {
+    match parse_reply(input)?.ok()? {
+        (Reply::Bulk(bytes), _) => Some(bytes),
+        _ => None,
+    }
+}
+
 fn parse_nested(input: &[u8], depth: usize) -> Option<Result<(Reply<'_>, usize), MalformedReply>> {
     let (line, end) = line(input)?;
     let Some((&mark, text)) = line.split_first() else { return Some(Err(MalformedReply)) };

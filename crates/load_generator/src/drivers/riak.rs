@@ -29,6 +29,16 @@ pub struct Riak {
     path: String,
     read_query: String,
     write_query: String,
+    tag: Option<NumberTag>,
+}
+
+/// Tag that a put sends: the number that a JSON document has under a member.
+#[derive(Clone)]
+struct NumberTag {
+    /// Beginning of the header, up to the term.
+    header: String,
+    /// Bytes of the document before the number.
+    marker: Vec<u8>,
 }
 
 /// Format of a request's reply.
@@ -57,6 +67,7 @@ impl RiakTarget {
             path: config.path.clone(),
             read_query: query(&[&config.query, &config.read_query]),
             write_query: query(&[&config.query, &config.write_query]),
+            tag: config.tag.as_deref().map(NumberTag::new),
         };
         Ok(RiakTarget { protocol, addresses, version: target.version() })
     }
@@ -99,6 +110,29 @@ impl Target for RiakTarget {
     }
 }
 
+impl NumberTag {
+    fn new(member: &str) -> NumberTag {
+        NumberTag {
+            header: format!("x-riak-index-{member}_int: "),
+            marker: format!("\"{member}\":").into_bytes(),
+        }
+    }
+
+    /// Appends the header of a document; nothing if it has no number without sign and fraction
+    /// behind the member.
+    fn write(&self, document: &[u8], out: &mut Vec<u8>) {
+        let is_marker = |window: &[u8]| window == self.marker;
+        let Some(at) = document.windows(self.marker.len()).position(is_marker) else { return };
+        let number = &document[at + self.marker.len()..];
+        let digits = number.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if digits > 0 {
+            out.extend_from_slice(self.header.as_bytes());
+            out.extend_from_slice(&number[..digits]);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
 impl Riak {
     fn request_line(&self, method: &str, key: &[u8], query: &str, out: &mut Vec<u8>) {
         let (path, key, host) = (&self.path, percent(key), &self.host);
@@ -112,6 +146,9 @@ impl Riak {
             out.extend_from_slice(b"X-Riak-Vclock: ");
             out.extend_from_slice(context);
             out.extend_from_slice(b"\r\n");
+        }
+        if let Some(tag) = &self.tag {
+            tag.write(value, out);
         }
         out.extend_from_slice(b"Content-Type: application/octet-stream\r\n");
         out.extend_from_slice(format!("Content-Length: {}\r\n\r\n", value.len()).as_bytes());
@@ -142,7 +179,7 @@ impl WireProtocol for Riak {
             }
             // Unreachable: `supports` refuses these operations.
             Call::TestAndSet { .. } | Call::Range(..) | Call::Sequence(_) | Call::MultiGet(_) => {}
-            Call::Resp(_) => {}
+            Call::Resp(_) | Call::Document(_) => {}
         }
         RiakExpectation::Done
     }

@@ -109,6 +109,13 @@ fn config_errors_name_file_line_and_key() {
         ),
         ("driver = 'null'\nvalue_generator = ['uniform_bin', 9, 8]", "a.toml:2: `value_generator`"),
         ("driver = 'null'\nverify = true\nvalue_generator = ['fixed_bin', 9]", "with `verify`"),
+        (
+            "driver = 'null'\nverify = true\nvalue_generator = ['coupon', 9]",
+            "with `verify` a value needs",
+        ),
+        ("driver = 'null'\nvalue_generator = ['coupon', 0]", "a.toml:2: `value_generator` wants a"),
+        ("driver = 'riak'\nriak_tag = 'a-b'", "a.toml:2: `riak_tag` wants a name of a-z"),
+        ("driver = 'couchdb'\ncouchdb_database = 'c'", "the driver `couchdb` needs the key"),
         ("driver = 'etcd'\npipeline = 2", "the driver `etcd` has no pipeline"),
         ("driver = 'null'\nx = 1979-05-27", "a.toml:2: a date"),
         ("driver = 'null'\nx = = 1", "a.toml:2: "),

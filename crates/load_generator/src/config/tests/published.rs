@@ -36,6 +36,7 @@ fn published_basho_bench_config_is_read_unmodified() {
             query: String::new(),
             read_query: String::new(),
             write_query: String::new(),
+            tag: None,
         })
     );
 }

@@ -3,6 +3,7 @@
 use super::resp_reply::{MalformedReply, Reply, parse_reply};
 use super::sockets::{Parsed, WireProtocol};
 mod arakoon;
+mod documents;
 mod riak;
 
 use super::*;

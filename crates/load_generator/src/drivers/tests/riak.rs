@@ -85,6 +85,7 @@ fn riak(addresses: &[String], path: &str) -> RiakTarget {
         query: "timeout=500".into(),
         read_query: "?r=2".into(),
         write_query: "w=2".into(),
+        tag: Some("redeemed_count".into()),
     })
     .expect("found")
 }
@@ -129,7 +130,7 @@ fn published_config_runs_against_riak_and_updates_carry_context() {
 }
 
 #[test]
-fn riak_requests_carry_quorums_and_escape_keys() {
+fn riak_requests_carry_quorums_tags_and_escaped_keys() {
     let (addresses, _recorded) = server(1);
     let target = riak(&addresses, "/types/t/buckets/b/keys");
     assert_eq!(target.version(), "unknown HTTP server");
@@ -151,6 +152,12 @@ fn riak_requests_carry_quorums_and_escape_keys() {
     assert!(told.contains("\r\nX-Riak-Vclock: AQ==\r\n"), "{told}");
     assert!(told.ends_with("\r\nContent-Length: 3\r\n\r\nnew"), "{told}");
     assert!(!text(&Call::Put(b"k", b"new")).contains("Vclock"));
+    let tagged = text(&Call::Put(b"k", br#"{"a":1,"redeemed_count":49,"b":2}"#));
+    assert!(tagged.contains("\r\nx-riak-index-redeemed_count_int: 49\r\n"), "{tagged}");
+    for untagged in ["new", r#"{"redeemed_count":null}"#, r#"{"redeemed_count":"#] {
+        let text = text(&Call::Put(b"k", untagged.as_bytes()));
+        assert!(!text.contains("x-riak-index"), "{text}");
+    }
 }
 
 #[test]
