@@ -13,6 +13,7 @@
 pub mod charts;
 pub mod config;
 pub mod console;
+pub mod coupons;
 pub mod disk;
 pub mod drivers;
 pub mod error;
