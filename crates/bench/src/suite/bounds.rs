@@ -12,6 +12,8 @@ pub struct FigureBound {
     pub divisor: Divisor,
     /// Numbers of clients of the measure that it holds for; empty: all.
     pub clients: Vec<usize>,
+    /// Servers of the measure that it holds for; empty: the first.
+    pub servers: Vec<String>,
     at_most: Option<f64>,
     at_least: Option<f64>,
 }
@@ -43,7 +45,7 @@ pub struct BoundVerdict {
 impl FigureBound {
     /// Reads `{ figure = "p99 ms", clients = [1000], beside = "etcd", at_most = 0.5 }`.
     /// `since_start = true` in place of `beside` compares a soak with its beginning; without both
-    /// the figure itself is bounded.
+    /// the figure itself is bounded. `servers = ["a", "b"]` bounds those instead of the first.
     pub fn read(item: &Item) -> Result<FigureBound, String> {
         let mut items: Items = item.table()?;
         let number = |item: &Item| item.positive().map(Some);
@@ -55,6 +57,7 @@ impl FigureBound {
         let peer = items.read("beside", None, |item| item.text().map(|name| Some(name.into())))?;
         let since_start = items.read("since_start", false, Item::boolean)?;
         let clients = items.read("clients", Vec::new(), clients)?;
+        let servers = items.read("servers", Vec::new(), Item::texts)?;
         let at_most = items.read("at_most", None, number)?;
         let at_least = items.read("at_least", None, number)?;
         items.finish()?;
@@ -66,7 +69,7 @@ impl FigureBound {
             (None, true) => Divisor::Start,
             (None, false) => Divisor::Nothing,
         };
-        Ok(FigureBound { figure, divisor, clients, at_most, at_least })
+        Ok(FigureBound { figure, divisor, clients, servers, at_most, at_least })
     }
 
     /// Returns the bound of a ratio to a peer's figure.
@@ -75,6 +78,7 @@ impl FigureBound {
             figure: figure.into(),
             divisor: Divisor::Peer(peer.into()),
             clients: Vec::new(),
+            servers: Vec::new(),
             at_most: None,
             at_least: Some(ratio),
         }

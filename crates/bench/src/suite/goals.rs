@@ -4,8 +4,10 @@ use super::bounds::{BoundVerdict, FigureBound};
 use super::measure::Measure;
 use super::results::Results;
 
-/// Verdict on one goal of a measure, with the number of clients.
+/// Verdict on one goal of a measure, with the server and the number of clients.
 pub struct GoalVerdict {
+    /// Name of the server whose figure it is.
+    pub server: String,
     /// Number of clients.
     pub clients: usize,
     /// The verdict.
@@ -26,7 +28,12 @@ pub fn verdicts(measure: &Measure, results: &Results) -> Vec<GoalVerdict> {
         let applies =
             |bound: &&FigureBound| bound.clients.is_empty() || bound.clients.contains(clients);
         for bound in goals.chain(measure.bounds.iter().filter(applies).cloned()) {
-            verdicts.extend(verdict(measure, results, *clients, &bound));
+            let servers = match bound.servers.is_empty() {
+                true => measure.servers.get(..1).unwrap_or_default(),
+                false => &bound.servers,
+            };
+            let verdict = |server| verdict(measure, results, (server, *clients), &bound);
+            verdicts.extend(servers.iter().filter_map(verdict));
         }
     }
     verdicts
@@ -35,23 +42,26 @@ pub fn verdicts(measure: &Measure, results: &Results) -> Vec<GoalVerdict> {
 fn verdict(
     measure: &Measure,
     results: &Results,
-    clients: usize,
+    (server, clients): (&String, usize),
     bound: &FigureBound,
 ) -> Option<GoalVerdict> {
-    let own = results.point(&measure.name, measure.servers.first()?, clients)?;
+    let own = results.point(&measure.name, server, clients)?;
     let own_value = own.figure(&bound.figure).unwrap_or(f64::NAN);
-    let with_clients = match measure.clients.len() {
-        1 => String::new(),
-        _ => format!(", {clients} clients"),
-    };
+    let mut name = measure.name.clone();
+    if !bound.servers.is_empty() {
+        name.push_str(&format!(", {server}"));
+    }
+    if measure.clients.len() > 1 {
+        name.push_str(&format!(", {clients} clients"));
+    }
     let (description, value) = match bound.peer() {
-        None => (format!("{}{with_clients}: {}", measure.name, bound.figure), own_value),
+        None => (format!("{name}: {}", bound.figure), own_value),
         Some(peer) => {
             let peer_point = results.point(&measure.name, peer, clients)?;
             let value = own_value / peer_point.figure(&bound.figure).unwrap_or(f64::NAN);
-            let name = &measure.name;
-            (format!("{name}{with_clients}: {}, times that of {peer}", bound.figure), value)
+            (format!("{name}: {}, times that of {peer}", bound.figure), value)
         }
     };
-    Some(GoalVerdict { clients, verdict: bound.verdict(description, value), quick: own.quick })
+    let (server, verdict) = (server.clone(), bound.verdict(description, value));
+    Some(GoalVerdict { server, clients, verdict, quick: own.quick })
 }

@@ -25,7 +25,7 @@ pub struct Measure {
     pub prepare: Option<Items>,
     /// Goal by the number of clients: the first server's throughput divided by each other's.
     pub goal: BTreeMap<usize, f64>,
-    /// Bounds on the first server's figures.
+    /// Bounds on figures of the first server, or of the servers that they name.
     pub bounds: Vec<FigureBound>,
     /// Reason why the first server misses a goal, in words: what bounds it; may be empty.
     pub limited_by: String,
@@ -86,7 +86,8 @@ impl SuiteContext<'_> {
         };
         items.finish()?;
         let peers = measure.bounds.iter().filter_map(FigureBound::peer);
-        let mut servers = measure.servers.iter().chain(peers);
+        let bounded = measure.bounds.iter().flat_map(|bound| &bound.servers);
+        let mut servers = measure.servers.iter().chain(peers).chain(bounded);
         if let Some(name) = servers.find(|name| !self.servers.contains_key(*name)) {
             return Err(item.error(format!("there is no server `{name}` in this suite")));
         }

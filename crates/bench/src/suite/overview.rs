@@ -23,6 +23,8 @@ pub struct Verdict {
     pub work: String,
     /// Number of clients. `None`: a soak.
     pub clients: Option<usize>,
+    /// Server that it is about. `None`: the first one of the measure or the soak.
+    pub server: Option<String>,
     /// The verdict itself.
     pub bound: BoundVerdict,
     /// Reason of a miss, in words: what bounds the server; may be empty.
@@ -44,7 +46,8 @@ impl Verdict {
     /// Returns the path of the flame graph within a folder of documents.
     pub fn flame_graph(&self) -> PathBuf {
         let clients = self.clients.map_or(String::new(), |clients| format!(" {clients}"));
-        let label = file_label(&format!("{} {}{clients}", self.suite, self.work));
+        let server = self.server.as_ref().map_or(String::new(), |server| format!(" {server}"));
+        let label = file_label(&format!("{} {}{clients}{server}", self.suite, self.work));
         Path::new(FLAMES).join(format!("{label}.svg"))
     }
 }
@@ -76,6 +79,7 @@ pub fn verdicts(suite: &Suite, results: &Results) -> Vec<Verdict> {
         suite: suite.name.clone(),
         work: work.into(),
         clients: None,
+        server: None,
         bound,
         limited_by: limited_by.trim().into(),
         commit: String::new(),
@@ -84,10 +88,11 @@ pub fn verdicts(suite: &Suite, results: &Results) -> Vec<Verdict> {
     };
     let measures = suite.measures.iter().flat_map(|measure| {
         goals::verdicts(measure, results).into_iter().map(move |goal| {
-            let first = measure.servers.first();
-            let point = first.and_then(|name| results.point(&measure.name, name, goal.clients));
+            let point = results.point(&measure.name, &goal.server, goal.clients);
+            let is_first = measure.servers.first() == Some(&goal.server);
             Verdict {
                 clients: Some(goal.clients),
+                server: Some(goal.server.clone()).filter(|_| !is_first),
                 commit: point.map_or(String::new(), |point| point.commit.clone()),
                 quick: goal.quick,
                 ..new(&measure.name, goal.verdict, &measure.limited_by)

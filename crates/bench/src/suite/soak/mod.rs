@@ -218,9 +218,10 @@ impl Soak {
 
 fn bound_of(item: &Item) -> Result<FigureBound, String> {
     let bound = FigureBound::read(item)?;
-    match bound.clients.is_empty() {
-        true => Ok(bound),
-        false => Err(item.error("`clients` is for measures")),
+    match (bound.clients.is_empty(), bound.servers.is_empty()) {
+        (true, true) => Ok(bound),
+        (false, _) => Err(item.error("`clients` is for measures")),
+        (true, false) => Err(item.error("`servers` is for measures")),
     }
 }
 
