@@ -11,6 +11,13 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 /// Ticks a second in /proc/PID/stat: 100 on every current Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// Time without writes after which a store has settled: three times what it waits before it merges
+/// because nobody asks it anything.
+const QUIET: Duration = Duration::from_secs(30);
+/// Interval of the look at what was written, and the most bytes of one that count as nothing.
+const QUIET_STEP: Duration = Duration::from_secs(2);
+const QUIET_STEP_BYTES: u64 = 256 * 1024;
+
 /// A running server; ended when dropped.
 pub struct Process {
     child: Child,
@@ -162,6 +169,20 @@ impl Processes {
     /// Returns the memory that they hold now, in bytes.
     pub fn resident_bytes(&self) -> u64 {
         self.0.iter().map(Process::resident_bytes).sum()
+    }
+
+    /// Waits until they have written almost nothing for a while, at most `limit`.
+    pub fn wait_until_settled(&self, limit: Duration) {
+        let (begin, mut quiet_since) = (Instant::now(), Instant::now());
+        let mut written = self.written_bytes();
+        while begin.elapsed() < limit && quiet_since.elapsed() < QUIET {
+            std::thread::sleep(QUIET_STEP);
+            let now = self.written_bytes();
+            if now.saturating_sub(written) > QUIET_STEP_BYTES {
+                quiet_since = Instant::now();
+            }
+            written = now;
+        }
     }
 
     /// Returns their numbers.

@@ -4,20 +4,12 @@
 use super::run::LoadRecord;
 use super::{Soak, SoakContext, SoakLoad, SoakRun};
 use crate::suite::file::{Server, config};
-use crate::suite::process::Processes;
 use crate::suite::server::StartedServer;
 use crate::suite::work::Placeholders;
 use load_generator::config::{Config, Item, duration_of};
 use load_generator::load::{self, Collected};
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
-
-/// Time without writes after which a store has settled: three times what it waits before it merges
-/// because nobody asks it anything.
-const QUIET: Duration = Duration::from_secs(30);
-/// Interval of the look at what was written, and the most bytes of one that count as nothing.
-const QUIET_STEP: Duration = Duration::from_secs(2);
-const QUIET_STEP_BYTES: u64 = 256 * 1024;
+use std::time::Duration;
 
 /// A load that follows a soak.
 pub struct FollowUp {
@@ -66,7 +58,7 @@ impl SoakRun {
             soak.follow_up_configs(server, &started.placeholders, core)?
         {
             std::thread::sleep(*wait);
-            settle.iter().for_each(|limit| wait_until_settled(&started.processes, *limit));
+            settle.iter().for_each(|limit| started.processes.wait_until_settled(*limit));
             let label = format!("{}: {}", soak.name, load.name);
             let mut record = LoadRecord::new(&label);
             let before = started.processes.cpu_seconds();
@@ -79,20 +71,6 @@ impl SoakRun {
             self.whole.insert(format!("{} server us/op", load.name), cpu_us / operations.max(1.0));
         }
         Ok(())
-    }
-}
-
-/// Waits until the server has written almost nothing for a while, at most `limit`.
-fn wait_until_settled(processes: &Processes, limit: Duration) {
-    let (begin, mut quiet_since) = (Instant::now(), Instant::now());
-    let mut written = processes.written_bytes();
-    while begin.elapsed() < limit && quiet_since.elapsed() < QUIET {
-        std::thread::sleep(QUIET_STEP);
-        let now = processes.written_bytes();
-        if now.saturating_sub(written) > QUIET_STEP_BYTES {
-            quiet_since = Instant::now();
-        }
-        written = now;
     }
 }
 
