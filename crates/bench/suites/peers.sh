@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # Puts the programs that Credenza is measured beside into a folder, as far as they are missing:
-# etcd into DIR; redis-server, redis-benchmark, protoc, db_bench (for the suite `growth`) and perf (for
-# `flames`) come from Debian. What can't be had is named, and its points are left out of the suite.
+# etcd into DIR, and pouchdb-server by npm (for the suite `coupons`); redis-server, redis-benchmark,
+# protoc, db_bench (for `growth`) and perf (for `flames`) come from Debian. What can't be had is named,
+# and its points are left out of the suite.
 #
 #   crates/bench/suites/peers.sh DIR [SUITE...]
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 ETCD=v3.6.16
+lock=$(cd "$(dirname "$0")/pouchdb" && pwd)
 mkdir -p "$1"
 peers=$(cd "$1" && pwd)
 shift
 have() { command -v "$1" >/dev/null 2>&1; }
 
-packages=""
+packages="" wants_pouchdb=""
 have redis-server || packages="$packages redis-server"
 have redis-benchmark || packages="$packages redis-tools"
 # With its own definitions, which Debian has apart from it and only recommends.
@@ -21,6 +23,7 @@ protoc -o /dev/null google/protobuf/descriptor.proto 2>/dev/null ||
 have taskset || packages="$packages util-linux"
 for suite in "$@"; do
     case "$suite" in
+    coupons) wants_pouchdb=1 ;;
     growth) have db_bench || packages="$packages rocksdb-tools" ;;
     flames) have perf || packages="$packages linux-perf" ;;
     esac
@@ -65,4 +68,22 @@ from_debian() {
 
 if [ ! -x "$peers/etcd" ]; then
     from_module || from_debian || echo "etcd can't be had: its points are left out" >&2
+fi
+
+# Exactly the modules of the lock file, without their install scripts: LevelDB comes built, and SQLite is
+# not used.
+pouchdb_modules() {
+    have npm || return 1
+    rm -rf "$peers/pouchdb"
+    mkdir "$peers/pouchdb"
+    cp "$lock/package.json" "$lock/package-lock.json" "$peers/pouchdb/"
+    (cd "$peers/pouchdb" && npm ci --ignore-scripts --no-audit --no-fund >/dev/null) || {
+        rm -rf "$peers/pouchdb"
+        return 1
+    }
+}
+
+if [ -n "$wants_pouchdb" ] && ! cmp -s "$lock/package-lock.json" "$peers/pouchdb/package-lock.json"; then
+    pouchdb_modules ||
+        echo "pouchdb-server can't be had by npm (as root: apt-get install -y nodejs npm): its rows are left out" >&2
 fi
