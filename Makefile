@@ -3,7 +3,7 @@
 
 PREFIX ?= /usr/local
 # A point belongs to one suite; without SUITE it is one of the first.
-SUITE ?= $(if $(POINT),performance,performance available cluster large both-cores arakoon growth garbage)
+SUITE ?= $(if $(POINT),performance,performance available cluster large both-cores arakoon growth garbage coupons)
 BINARY := target/release/credenza
 
 help:
@@ -11,7 +11,7 @@ help:
 	@echo "make cluster     build, then run three nodes on this machine with data in ./dev (ARGS='--nodes 5' adds options)"
 	@echo "make test        every check and test (what CI runs)"
 	@echo "make test-long   the same for hours: all seeds, all fault injections; goes on where it was stopped (NAMES=cluster:: some)"
-	@echo "make bench       measure beside etcd, Redis, RocksDB and Arakoon, write docs/performance.md and docs/performance/"
+	@echo "make bench       measure beside etcd, Redis, RocksDB, Arakoon and PouchDB, write docs/performance.md and docs/performance/"
 	@echo "                 (QUICK=1: a short look; SUITE=growth: one suite; POINT=redis-sync: one point; RESUME=1: go on"
 	@echo "                 where the last run of this commit stopped; SIZES=1,4,16: these sizes of growth, in million rows)"
 	@echo "make bench-flames  flame graphs of what falls short, by the last results (needs perf, as root)"

@@ -3,7 +3,7 @@
 use crate::{codec, quick, suite};
 use clap::{Args, Subcommand};
 use load_generator::config::{Config, Items, convert_terms, is_erlang, read_erlang};
-use load_generator::console::{print, print_report, read};
+use load_generator::console::{print, print_progress, print_report, read};
 use load_generator::error::BenchError;
 use load_generator::{disk, job};
 use std::collections::BTreeMap;
@@ -21,6 +21,9 @@ Examples:
   credenza bench suite                          servers beside each other
   credenza bench suite --quick --only redis-sync   one point of it, a short look
   credenza bench suite growth --sizes 1,4,16    a store of 1, 4 and 16 million rows
+  credenza bench coupons                        indexes beside PouchDB, and what others published
+  credenza bench coupons --quick -d target/bench   a short look, results in this folder
+  credenza bench coupons --documents docs       write docs/performance/coupons.md
   credenza bench pages docs                     pages anew from their numbers, without measuring
   credenza bench flames docs                    flame graphs of what falls short
   credenza bench disk data                      how fast the disk makes writes durable
@@ -68,6 +71,8 @@ enum BenchCommand {
     Quick(quick::QuickArguments),
     /// Put servers beside each other: start them, load them turn by turn, compare
     Suite(SuiteArguments),
+    /// Find coupons by an index: load, queries, updates, beside PouchDB (the suite `coupons`)
+    Coupons(ExperimentArguments),
     /// Write the pages of all suites anew from the numbers beside them; nothing is measured
     Pages {
         /// Folder of documents
@@ -92,9 +97,23 @@ enum BenchCommand {
 #[derive(Args, Debug)]
 struct SuiteArguments {
     /// The suite: a file, or `performance`, `available`, `cluster`, `large`, `both-cores`,
-    /// `arakoon`, `growth`, `garbage`, `pgo`, `cost`, `training` or `smoke`
+    /// `arakoon`, `growth`, `garbage`, `coupons`, `pgo`, `cost`, `training` or `smoke`
     #[arg(value_name = "SUITE", default_value = "performance")]
     file: String,
+    #[command(flatten)]
+    experiment: ExperimentArguments,
+    /// Sizes of growing stores in millions of rows, such as `1,4,16`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    sizes: Vec<u64>,
+    /// A setting of every load, as a line of the file; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+}
+
+// Arguments of every suite. A comment of documentation would become the help of both commands.
+#[derive(Args, Debug)]
+struct ExperimentArguments {
     /// A short look: few rounds of few seconds
     #[arg(long)]
     quick: bool,
@@ -116,19 +135,12 @@ struct SuiteArguments {
     /// Continue the newest run of the suite, if it is of this commit and machine
     #[arg(long)]
     resume: bool,
-    /// Sizes of growing stores in millions of rows, such as `1,4,16`
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    sizes: Vec<u64>,
     /// Run each point so often
     #[arg(long, value_name = "N")]
     repeat: Option<usize>,
     /// Run this point or measure only; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// A setting of every load, as a line of the file; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    settings: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -154,6 +166,7 @@ pub fn run(arguments: BenchArguments, json: bool) -> Result<(), BenchError> {
         None => run_load(arguments.run, json),
         Some(BenchCommand::Quick(arguments)) => arguments.run(json),
         Some(BenchCommand::Suite(arguments)) => run_suite(arguments),
+        Some(BenchCommand::Coupons(arguments)) => run_coupons(arguments),
         Some(BenchCommand::Pages { documents }) => Ok(suite::write_pages(&documents)?),
         Some(BenchCommand::Flames(arguments)) => draw_flame_graphs(arguments),
         Some(BenchCommand::Disk { directory }) => Ok(print(&disk::run(&directory, json)?)?),
@@ -208,26 +221,45 @@ fn read_settings(files: &[PathBuf]) -> Result<Items, String> {
 }
 
 fn run_suite(arguments: SuiteArguments) -> Result<(), BenchError> {
-    let text = suite::suite_text(&arguments.file)?;
-    let options = suite::SuiteOptions {
-        results: arguments.results_dir,
-        data: arguments.data_dir,
-        program: arguments.program,
-        peers: arguments.peers,
-        documents: arguments.documents,
-        repeat: arguments.repeat,
-        only: arguments.only,
-        resume: arguments.resume,
-        overrides: suite::LoadOverrides {
-            quick: arguments.quick,
-            settings: parse_settings(&arguments.settings)?,
-            sizes: arguments.sizes,
-        },
+    let overrides = suite::LoadOverrides {
+        quick: arguments.experiment.quick,
+        settings: parse_settings(&arguments.settings)?,
+        sizes: arguments.sizes,
     };
     // A failed print is ignored: the results are in files.
     let mut print_line = |line: &str| drop(print(line));
-    let (folder, text) = suite::run(&arguments.file, &text, &options, &mut print_line)?;
-    Ok(print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)
+    arguments.experiment.run(&arguments.file, overrides, &mut print_line)
+}
+
+fn run_coupons(arguments: ExperimentArguments) -> Result<(), BenchError> {
+    let quick = arguments.quick;
+    let overrides = suite::LoadOverrides { quick, ..suite::LoadOverrides::default() };
+    arguments.run("coupons", overrides, &mut print_progress)
+}
+
+impl ExperimentArguments {
+    /// Runs a suite and prints its text. `print_line` gets a line for each run.
+    fn run(
+        self,
+        file: &str,
+        overrides: suite::LoadOverrides,
+        print_line: &mut dyn FnMut(&str),
+    ) -> Result<(), BenchError> {
+        let text = suite::suite_text(file)?;
+        let options = suite::SuiteOptions {
+            results: self.results_dir,
+            data: self.data_dir,
+            program: self.program,
+            peers: self.peers,
+            documents: self.documents,
+            repeat: self.repeat,
+            only: self.only,
+            resume: self.resume,
+            overrides,
+        };
+        let (folder, text) = suite::run(file, &text, &options, print_line)?;
+        Ok(print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)
+    }
 }
 
 fn draw_flame_graphs(arguments: FlameArguments) -> Result<(), BenchError> {

@@ -1,4 +1,4 @@
-//! Standard output, and files that are read as text.
+//! Standard output and standard error, and files that are read as text.
 
 use crate::error::BenchError;
 use crate::report::RunReport;
@@ -29,4 +29,10 @@ pub fn print(text: &str) -> Result<(), String> {
         }
         _ => Ok(()),
     }
+}
+
+/// Prints progress to standard error, so that standard output has results alone. A failed print is
+/// ignored: nothing depends on it.
+pub fn print_progress(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,11 +1,12 @@
 //! Suite file: servers, loads, and the combinations that are run.
 
+use super::coupons::check_queries;
 use super::measure::{Measure, SuiteContext};
 use super::sizes::expand_sizes;
 use super::soak::{self, SizeSummary, Soak};
 use super::store_program::StoreProgram;
 use super::work::{
-    PORTS, Placeholders, RELAYS, SURVIVORS, Work, failover_config, fill_placeholders,
+    LEADER, PORTS, Placeholders, RELAYS, SURVIVORS, Work, failover_config, fill_placeholders,
 };
 use load_generator::config::{Config, Item, Items, duration_of};
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +70,8 @@ pub struct Server {
     /// The driver's settings for clients of the processes that survive the leader. `None`: the
     /// leader is never killed.
     pub survivors: Option<Items>,
+    /// The driver's settings for queries of an index. `None`: those of `driver`.
+    pub queries: Option<Items>,
 }
 
 /// Options of a suite from the command line that change its loads.
@@ -152,7 +155,7 @@ impl Suite {
 
     /// Reads every load once, so that a mistake in the last one is found before the first is run.
     fn check(&self) -> Result<(), String> {
-        let paths = ["data", "program", "peers"].into_iter();
+        let paths = ["data", "program", "peers", LEADER].into_iter();
         let placeholders = paths.chain(PORTS).chain(RELAYS).chain(SURVIVORS);
         let placeholders: Placeholders =
             placeholders.map(|placeholder| (placeholder, "1".to_string())).collect();
@@ -167,8 +170,12 @@ impl Suite {
             for name in &measure.servers {
                 let (server, core) = (&self.servers[name], self.driver_core);
                 measure.config(server, clients, &placeholders, core)?;
-                if let Work::Failover(failover) = &measure.work {
-                    failover_config(failover, server, clients, &placeholders, core)?;
+                match &measure.work {
+                    Work::Failover(failover) => {
+                        failover_config(failover, server, clients, &placeholders, core)?;
+                    }
+                    Work::Coupons(_) => check_queries(name, server, &placeholders)?,
+                    _ => {}
                 }
             }
         }
@@ -228,6 +235,7 @@ impl Server {
             delay: items.read("delay", None, |item| duration_of(item, 1.0).map(Some))?,
             leader_metric: items.read("leader_metric", None, |item| text(item).map(Some))?,
             survivors: items.read("survivors", None, |item| item.table().map(Some))?,
+            queries: items.read("queries", None, |item| item.table().map(Some))?,
         };
         items.finish()?;
         if server.command.is_empty() || server.other_commands.iter().any(Vec::is_empty) {

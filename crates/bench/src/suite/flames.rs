@@ -6,6 +6,7 @@ use super::file::Suite;
 use super::output::write_pages;
 use super::overview::{Verdict, measured_suites, verdicts};
 use super::point::{PointRun, SuitePaths};
+use super::work::Work;
 use super::{create_directory, soak};
 use load_generator::machine::allow_many_files;
 use std::collections::BTreeSet;
@@ -24,7 +25,7 @@ pub fn draw_flame_graphs(
     for (suite, results) in measured_suites(&documents)? {
         let is_selected = options.only.is_empty() || options.only.contains(&suite.name);
         let missed = verdicts(&suite, &results).into_iter().filter(|goal| !goal.bound.is_met);
-        for verdict in missed.filter(|_| is_selected) {
+        for verdict in missed.filter(|goal| is_selected && has_graph(&suite, goal)) {
             let file = documents.join(verdict.flame_graph());
             if !drawn.insert(file.clone()) {
                 continue;
@@ -41,6 +42,12 @@ pub fn draw_flame_graphs(
         [] => Ok(()),
         [first, ..] => Err(format!("{} graphs failed; the first: {first}", failures.len())),
     }
+}
+
+/// Returns false for work that starts its server again: a recording ends with the first processes.
+fn has_graph(suite: &Suite, verdict: &Verdict) -> bool {
+    let measure = suite.measures.iter().find(|measure| measure.name == verdict.work);
+    measure.is_none_or(|measure| !matches!(measure.work, Work::Coupons(_)))
 }
 
 fn draw(
@@ -69,7 +76,8 @@ fn draw(
     if let Some(clients) = verdict.clients {
         let measure = suite.measures.iter().find(|measure| measure.name == verdict.work);
         let measure = measure.ok_or("the suite has no such measure any more")?;
-        let server = measure.servers.first().ok_or("the measure has no server")?;
+        let server = verdict.server.as_ref().or(measure.servers.first());
+        let server = server.ok_or("the measure has no server")?;
         let point = PointRun { suite, measure, server, clients };
         return point.run(&paths, Some(&file)).map(drop);
     }

@@ -7,6 +7,7 @@
 //! Read next: `file.rs`, then `run.rs` and `point.rs`.
 
 mod bounds;
+mod coupons;
 mod failover;
 mod file;
 mod flames;
@@ -40,7 +41,7 @@ pub use run::run;
 use std::path::{Path, PathBuf};
 
 /// The suites that every binary contains, by name, in the order in which `make bench` runs them.
-pub const SUITES: [(&str, &str); 12] = [
+pub const SUITES: [(&str, &str); 13] = [
     ("performance", include_str!("../../suites/performance.toml")),
     ("available", include_str!("../../suites/available.toml")),
     ("cluster", include_str!("../../suites/cluster.toml")),
@@ -49,6 +50,7 @@ pub const SUITES: [(&str, &str); 12] = [
     ("arakoon", include_str!("../../suites/arakoon.toml")),
     ("growth", include_str!("../../suites/growth.toml")),
     ("garbage", include_str!("../../suites/garbage.toml")),
+    ("coupons", include_str!("../../suites/coupons.toml")),
     ("pgo", include_str!("../../suites/pgo.toml")),
     ("cost", include_str!("../../suites/cost.toml")),
     ("training", include_str!("../../suites/training.toml")),

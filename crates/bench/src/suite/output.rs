@@ -96,8 +96,9 @@ pub fn charts(
     let mut add = |name: String, chart: &Chart, svg: String| {
         rendered.push((format!("{}.svg", file_label(&name)), chart.title.clone(), svg));
     };
-    let is_comparable =
-        |measure: &&&Measure| !matches!(measure.work, Work::Idle(_) | Work::Failover(_));
+    let is_comparable = |measure: &&&Measure| {
+        !matches!(measure.work, Work::Idle(_) | Work::Failover(_) | Work::Coupons(_))
+    };
     let has_client_series = |measure: &&Measure| measure.clients.len() > 1;
     for measure in
         measures.iter().filter(is_comparable).filter(|measure| has_client_series(measure))

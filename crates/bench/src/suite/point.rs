@@ -1,5 +1,6 @@
 //! One run of a suite: a fresh server, the load, and the resources used.
 
+use super::coupons;
 use super::failover;
 use super::file::{Server, Suite, config};
 use super::measure::Measure;
@@ -69,11 +70,11 @@ impl PointRun<'_> {
         let recording = flame_graph.map(|file| {
             Recording::start(started.processes.ids(), started.config.warm_up, file.to_path_buf())
         });
-        let baseline = (started.processes.cpu_seconds(), own_cpu_seconds(), Instant::now());
+        let baseline = (started.cpu_seconds(), own_cpu_seconds(), Instant::now());
         let result = self.work(server, &mut started)?;
         let seconds = baseline.2.elapsed().as_secs_f64();
         // A process that was killed has no times any more.
-        let cpu_seconds = (started.processes.cpu_seconds() - baseline.0).max(0.0);
+        let cpu_seconds = (started.cpu_seconds() - baseline.0).max(0.0);
         started.processes.check()?;
         let run = Run {
             version: started.target.version(),
@@ -121,6 +122,7 @@ impl PointRun<'_> {
                 Ok(Run::default())
             }
             Work::Failover(work) => failover::run(work, server, started, (self.clients, core)),
+            Work::Coupons(work) => coupons::run(work, server, started, self.clients),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::metrics::{scrape, sum_of};
 use super::point::SuitePaths;
 use super::process::{Process, Processes};
 use super::relay::Relay;
-use super::work::{PORTS, Placeholders, RELAYS, SURVIVORS, fill_placeholders};
+use super::work::{LEADER, PORTS, Placeholders, RELAYS, SURVIVORS, fill_placeholders};
 use load_generator::config::{Config, DriverConfig};
 use load_generator::drivers::{Call, Target};
 use load_generator::error::BenchError;
@@ -51,6 +51,8 @@ pub struct StartedServer {
     pub fdatasync_us: f64,
     commands: Vec<ProcessCommand>,
     core: Option<usize>,
+    /// CPU seconds of processes that were ended by `start_again`.
+    ended_cpu_seconds: f64,
     _relays: Vec<Relay>,
 }
 
@@ -99,6 +101,7 @@ pub fn start(
         fdatasync_us,
         commands,
         core: suite.server_core,
+        ended_cpu_seconds: 0.0,
         _relays: relays,
     })
 }
@@ -125,13 +128,29 @@ impl StartedServer {
         Ok(begin.elapsed())
     }
 
+    /// Ends the processes with SIGTERM, one after the other, and starts them again on their data.
+    /// Returns once the first of them answers.
+    pub fn start_again(&mut self) -> Result<(), String> {
+        self.ended_cpu_seconds = self.cpu_seconds();
+        self.processes.0.iter_mut().for_each(Process::stop);
+        self.processes = start_processes(&self.commands, self.core, &self.data.0)?;
+        let target = wait_until_ready(&self.config, &mut self.processes);
+        self.target = target.map_err(|error| error.text)?;
+        Ok(())
+    }
+
+    /// Returns the CPU seconds of the processes, with those before they were started again.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.ended_cpu_seconds + self.processes.cpu_seconds()
+    }
+
     /// Kills one process with SIGKILL.
     pub fn kill(&mut self, index: usize) {
         self.processes.0[index].kill();
     }
 
     /// Returns the index of the process that leads, by a metric that is above 0 there alone, and
-    /// sets the placeholders of the other processes' ports.
+    /// sets the placeholders of its port and of the other processes' ports.
     pub fn find_leader(&mut self, metric: &str) -> Result<usize, String> {
         let ports = [PORTS[0], PORTS[2], PORTS[4]];
         let address = |port: &str| -> Option<SocketAddr> {
@@ -151,6 +170,8 @@ impl StartedServer {
                 None => std::thread::sleep(READY_PAUSE),
             }
         };
+        let port = self.placeholders.get(ports[leader]).cloned().unwrap_or_default();
+        self.placeholders.insert(LEADER, port);
         let survivors = ports.iter().enumerate().filter(|(index, _)| *index != leader);
         for ((_, port), survivor) in survivors.zip(SURVIVORS) {
             let port = self.placeholders.get(port).cloned().unwrap_or_default();
@@ -199,6 +220,8 @@ fn assign_placeholders(
         placeholders.insert(name, port.to_string());
         listeners.push((listener, port));
     }
+    let first = placeholders.get(PORTS[0]).cloned().unwrap_or_default();
+    placeholders.insert(LEADER, first);
     let relays = listeners.split_off(PORTS.len());
     let targets = listeners.iter().map(|(_, port)| *port);
     let relays = relays.into_iter().map(|(listener, _)| listener).zip(targets).collect();

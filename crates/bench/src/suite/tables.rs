@@ -1,5 +1,6 @@
 //! A suite's results as Markdown.
 
+use super::coupons;
 use super::failover::GAP;
 use super::file::Suite;
 use super::goals::{self, GoalVerdict};
@@ -11,6 +12,7 @@ use super::work::{SpeedSource, Work};
 use crate::codec::PUBLISHED;
 use load_generator::charts::short;
 use load_generator::machine::Machine;
+use program::units::show_count;
 
 /// Returns the points with their measures that were run, in the order of the suite.
 pub fn points<'a>(suite: &'a Suite, results: &Results) -> Vec<(&'a str, Vec<&'a Measure>)> {
@@ -150,8 +152,12 @@ pub fn unmeasured(suite: &Suite) -> String {
     names.for_each(|name| text.push_str(&format!("- {name}\n")));
     let empty = Results::new(suite, String::new(), String::new(), Machine::default());
     for measure in &suite.measures {
-        if let Some(published) = &measure.published {
-            let table = published.table(measure, &empty);
+        let table = match (&measure.published, &measure.work) {
+            (Some(published), _) => published.table(measure, &empty),
+            (None, Work::Coupons(work)) => work.published_table(),
+            (None, _) => String::new(),
+        };
+        if !table.is_empty() {
             text.push_str(&format!("\n## {}\n\n{table}", capital(&measure.name)));
         }
     }
@@ -243,10 +249,40 @@ const FAILOVER: [Column; 3] = [
     ("least and most", |row| gaps(row).1),
     ("failed", |row| row.point.runs.iter().map(|run| run.failed).sum::<u64>().to_string()),
 ];
+const COUPONS: [Column; 9] = [
+    (coupons::LOAD, |row| figure(row, coupons::LOAD)),
+    (coupons::LOAD_CPU, |row| figure(row, coupons::LOAD_CPU)),
+    (coupons::FIRST_QUERY, |row| figure(row, coupons::FIRST_QUERY)),
+    (coupons::QUERY, |row| figure(row, coupons::QUERY)),
+    (coupons::QUERY_P99, |row| figure(row, coupons::QUERY_P99)),
+    (coupons::KEY_QUERIES, |row| figure(row, coupons::KEY_QUERIES)),
+    (coupons::ROWS, |row| figure(row, coupons::ROWS)),
+    COST[1],
+    COST[5],
+];
+const UPDATED_COUPONS: [Column; 9] = [
+    (coupons::UPDATES, |row| figure(row, coupons::UPDATES)),
+    (coupons::UPDATE_RATE, |row| figure(row, coupons::UPDATE_RATE)),
+    (coupons::UPDATE_CPU, |row| figure(row, coupons::UPDATE_CPU)),
+    (coupons::BEFORE, |row| figure(row, coupons::BEFORE)),
+    (coupons::RIGHT_AFTER, |row| figure(row, coupons::RIGHT_AFTER)),
+    (coupons::SETTLED, |row| figure(row, coupons::SETTLED)),
+    (coupons::GROWTH, |row| figure(row, coupons::GROWTH)),
+    (coupons::ROWS, |row| figure(row, coupons::ROWS)),
+    COST[5],
+];
 const IDLE: [Column; 2] = [
     ("% of a core", |row| format!("{:.2}", row.point.median.server_cpu * 100.0)),
     ("memory MiB", |row| format!("{:.0}", row.point.median.memory_bytes / 1_048_576.0)),
 ];
+
+/// Formats the median of a figure: whole above 1,000, in groups of three digits.
+fn figure(row: &TableRow<'_>, name: &str) -> String {
+    row.point.figure(name).map_or_else(String::new, |value| match value {
+        value if value >= 1_000.0 => show_count(value.round() as u64),
+        value => short(value),
+    })
+}
 
 /// Returns the median, and the least and the most, of the gaps of a failover.
 fn gaps(row: &TableRow<'_>) -> (String, String) {
@@ -260,6 +296,10 @@ fn section(measure: &Measure, results: &Results) -> String {
     let columns: Vec<Column> = match &measure.work {
         Work::Failover(_) => [&IDENTITY[..], &FAILOVER[..]].concat(),
         Work::Idle(_) => [&IDENTITY[1..], &IDLE[..]].concat(),
+        Work::Coupons(work) if work.has_updates() => {
+            [&IDENTITY[1..], &UPDATED_COUPONS[..]].concat()
+        }
+        Work::Coupons(_) => [&IDENTITY[1..], &COUPONS[..]].concat(),
         Work::Tool(tool) if tool.speed_source == SpeedSource::Time => {
             [&IDENTITY[1..], &SPEED[..], &COST[..]].concat()
         }
@@ -285,6 +325,10 @@ fn section(measure: &Measure, results: &Results) -> String {
         text.push_str(if *name == "server" { "---|" } else { "--:|" });
     }
     text.push('\n');
+    if let Work::Coupons(work) = &measure.work {
+        let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
+        text.push_str(&work.published_rows(&names));
+    }
     for clients in &measure.clients {
         for server in &measure.servers {
             let Some(point) = results.point(&measure.name, server, *clients) else { continue };

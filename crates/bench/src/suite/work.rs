@@ -1,5 +1,6 @@
 //! Work of one measurement: a load of this tool, a foreign tool, or nothing at all.
 
+use super::coupons::CouponWork;
 use super::file::{Server, config};
 use load_generator::config::{Config, Item, Items, duration_of};
 use load_generator::report::Percentiles;
@@ -20,6 +21,9 @@ pub const RELAYS: [&str; 6] = ["relay", "relay2", "relay3", "relay4", "relay5", 
 /// Placeholders of the client ports of the two processes that survive the leader.
 pub const SURVIVORS: [&str; 2] = ["survivor", "survivor2"];
 
+/// Placeholder of the client port of the process that leads; without a leader the first one's.
+pub const LEADER: &str = "leader";
+
 /// Kind of work of a measure.
 pub enum Work {
     /// A load of this tool with these settings.
@@ -30,6 +34,8 @@ pub enum Work {
     Idle(Duration),
     /// A load during which the leader is killed.
     Failover(Failover),
+    /// The experiment of coupons: documents that are found by an index.
+    Coupons(CouponWork),
 }
 
 /// A load through the processes that survive, while the leader is killed.
@@ -64,8 +70,8 @@ pub enum SpeedSource {
 }
 
 impl Work {
-    /// Reads `load`, `tool`, `idle` or `failover`; without any of them the work is the suite's
-    /// load.
+    /// Reads `load`, `tool`, `idle`, `failover` or `coupons`; without any of them the work is the
+    /// suite's load.
     pub fn read(
         items: &mut Items,
         base: &Items,
@@ -77,6 +83,9 @@ impl Work {
         }
         if let Some(item) = items.take("tool") {
             return Tool::read(&item, share).map(Work::Tool);
+        }
+        if let Some(item) = items.take("coupons") {
+            return CouponWork::read(&item, share).map(Work::Coupons);
         }
         let failover = items.take("failover");
         let mut load = items.read("load", Items::default(), Item::table)?;

@@ -17,6 +17,7 @@ use crate::suite::store_program::{
     ProgramResult, ProgramStep, StoreProgram, db_bench_version, parse_db_bench, parse_report,
 };
 use crate::suite::work::{Placeholders, fill_placeholders};
+use load_generator::console::print_progress;
 use load_generator::disk;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -146,7 +147,7 @@ fn run_step(
         }
         if elapsed >= next_line {
             let (seconds, peak) = (elapsed.as_secs(), resources.peak_bytes >> 20);
-            load_generator::console::print(&format!("    {seconds:>6} s  {label}: {peak} MiB\n"))?;
+            print_progress(&format!("    {seconds:>6} s  {label}: {peak} MiB\n"));
             next_line += LINE_INTERVAL;
         }
         std::thread::sleep(LOOK_INTERVAL);

@@ -1,5 +1,6 @@
 //! Tests of suites: the file is checked before anything is started; medians, ratios and tables.
 
+mod coupons;
 mod goals;
 mod pages;
 

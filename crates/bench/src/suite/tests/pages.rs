@@ -91,6 +91,9 @@ fn suite_without_results_has_a_page_that_says_how_to_measure_it() {
         assert!(arakoon.contains(row), "{row}: {arakoon}");
     }
     assert!(!arakoon.contains("times ours"), "{arakoon}");
+    let coupons = documents.text("performance/coupons.md");
+    let couchdb = "| CouchDB, a view, published | 495 | 74,000 | 11,000 |";
+    assert!(coupons.contains(couchdb), "{coupons}");
 }
 
 #[test]
