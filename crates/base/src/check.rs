@@ -57,6 +57,7 @@ pub fn read(read: &Read, properties: &Properties) -> Result<()> {
         }
         Read::KeyCount => Ok(()),
         Read::Index(query) => query.check(),
+        Read::Feed(query) => query.check(),
     }
 }
 

@@ -66,6 +66,10 @@ pub enum Reason {
     NoSuchType,
     /// No such index in the bucket, or it is being dropped.
     NoSuchIndex,
+    /// The bucket has no feed.
+    FeedOff,
+    /// A token of a feed that no page of the bucket's feed returned.
+    MalformedToken,
     /// Known, but not supported by this node, bucket or front-end.
     NotSupported,
     /// The session has expired or was never opened in this bucket; nothing was applied by this
@@ -129,6 +133,8 @@ pub enum Reason {
     Quota,
     /// The index is being built; the detail begins with a [`crate::index::BuildProgress`].
     IndexBuilding,
+    /// The feed is being built; the detail begins with a [`crate::index::BuildProgress`].
+    FeedBuilding,
     // Unknown
     /// Mastership was lost between proposing and deciding.
     NoLongerMaster,
@@ -152,13 +158,14 @@ impl Reason {
         use Reason::*;
         match self {
             Malformed | TooLarge | NotANumber | NoSuchBucket | NoSuchType | NoSuchIndex
-            | NotSupported | SessionExpired | RequestExpired | RetryMismatch => Kind::Invalid,
+            | NotSupported | SessionExpired | RequestExpired | RetryMismatch | FeedOff
+            | MalformedToken => Kind::Invalid,
             Forbidden | Unauthenticated => Kind::Denied,
             NotFound | AssertionFailed | AlreadyExists | Changed | Siblings | TooManySiblings
             | IndexFailed => Kind::Conflict,
             Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | StaleReplica | Starting
             | ShuttingDown | NotBootstrapped | Moved | MetadataChanged | ReadQuorumUnmet
-            | StartFailed | InUse | Quota | IndexBuilding => Kind::Unavailable,
+            | StartFailed | InUse | Quota | IndexBuilding | FeedBuilding => Kind::Unavailable,
             NoLongerMaster | DeadlinePassed | WriteQuorumUnmet | InDoubt => Kind::Unknown,
             Corrupt | StoreFailed => Kind::Corrupt,
         }
@@ -210,11 +217,14 @@ impl Reason {
             NoSuchIndex => "no_such_index",
             IndexBuilding => "index_building",
             IndexFailed => "index_failed",
+            FeedOff => "feed_off",
+            FeedBuilding => "feed_building",
+            MalformedToken => "malformed_token",
         }
     }
 
     /// Every reason, for front-ends' exhaustive tests and for the docs; new ones are appended.
-    pub const ALL: [Reason; 41] = {
+    pub const ALL: [Reason; 44] = {
         use Reason::*;
         [
             Malformed,
@@ -258,6 +268,9 @@ impl Reason {
             NoSuchIndex,
             IndexBuilding,
             IndexFailed,
+            FeedOff,
+            FeedBuilding,
+            MalformedToken,
         ]
     };
 }

@@ -60,10 +60,10 @@ impl IndexState {
     }
 }
 
-/// Progress of building an index, in records: an estimate, except that all are done at the end.
+/// Progress of building an index or a feed, in records: an estimate, except that all are done at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BuildProgress {
-    /// Number of records whose entries are there.
+    /// Number of records that are there.
     pub done: u64,
     /// Number of records.
     pub total: u64,
@@ -96,9 +96,9 @@ impl BuildProgress {
     /// Parses the progress at the beginning of an error's detail. `None` for errors of other
     /// reasons.
     pub fn from_error(error: &Error) -> Option<BuildProgress> {
+        let is_building = matches!(error.reason, Reason::IndexBuilding | Reason::FeedBuilding);
         let text = std::str::from_utf8(&error.detail).ok()?;
-        let (done, rest) =
-            text.split_once('/').filter(|_| error.reason == Reason::IndexBuilding)?;
+        let (done, rest) = text.split_once('/').filter(|_| is_building)?;
         let (total, _) = rest.split_once(' ')?;
         Some(BuildProgress { done: done.parse().ok()?, total: total.parse().ok()? })
     }

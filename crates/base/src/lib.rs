@@ -21,6 +21,7 @@ pub mod directory;
 pub mod dots;
 pub mod duration;
 pub mod error;
+pub mod feed;
 pub mod ids;
 pub mod import_chunk;
 pub mod index;
@@ -54,6 +55,7 @@ pub use cluster::{
 };
 pub use directory::{BucketPlace, DirectoryCall, MoveStep};
 pub use error::{Error, Kind, Reason, Result};
+pub use feed::{FeedEvent, FeedMode, FeedPage, FeedQuery};
 pub use ids::{
     Actor, Ballot, BucketDigest, BucketId, ClusterId, ConfigurationId, GroupId, IncarnationId,
     LogIndex, Millis, NodeId, Partition, RetryId, SessionId, UserDigest, Version,

@@ -114,6 +114,21 @@ pub const INDEX_REGEX_BYTES_MAX: usize = 1_024;
 pub const INDEX_CONTINUATION_BYTES_MAX: usize = 70_000;
 /// Longest cause that is kept of an index that could not be built; a longer one is cut.
 pub const INDEX_CAUSE_BYTES_MAX: usize = 1_024;
+/// A page of a feed ends with the event that reaches this many bytes; each event counts with its
+/// key, its value and `ROW_OVERHEAD_BYTES`.
+pub const FEED_PAGE_BYTES_MAX: usize = 256 * 1024;
+/// Longest token of a feed: room for a place in every partition of an available bucket.
+pub const FEED_TOKEN_BYTES_MAX: usize = 8 * 1024;
+/// Most requests that wait at a node for an event of a feed; one more is answered `too_many`.
+pub const FEED_WATCHERS_MAX: usize = 10_000;
+/// A node waits for so long at most for an event of a feed, in milliseconds; then it answers without
+/// one, and the reader asks again.
+pub const FEED_WAIT_MS_MAX: u64 = 5_000;
+/// Time for which a feed keeps deletes and replaced changes if nothing else is said, in
+/// milliseconds: a day.
+pub const FEED_KEEP_MS_DEFAULT: u64 = 24 * 3_600 * 1_000;
+/// Bytes up to which a feed keeps them within that time if nothing else is said.
+pub const FEED_KEEP_BYTES_DEFAULT: u64 = 1024 * 1024 * 1024;
 /// Most properties that are changed at once: more than there will ever be, fewer than would cost
 /// anything.
 pub const CHANGES_MAX: usize = 64;

@@ -11,6 +11,7 @@ mod tests;
 pub use audit::BucketAudit;
 pub use table::PROPERTIES;
 
+use crate::feed::FeedMode;
 use crate::quorum::Quorum;
 use crate::{Error, Reason, Result, limits};
 
@@ -184,6 +185,12 @@ pub struct Properties {
     pub bytes_max: u64,
     /// Operations on its keys that the audit log records.
     pub audit: BucketAudit,
+    /// Feed of its changes.
+    pub feed: FeedMode,
+    /// Time for which the feed keeps deletes and replaced changes, in milliseconds.
+    pub feed_keep_ms: u64,
+    /// Most bytes of the events that the feed keeps for this time. 0: no bound.
+    pub feed_keep_bytes: u64,
     /// Replication properties of an available bucket; the defaults in a consistent one.
     pub replication: Replication,
 }
@@ -199,6 +206,9 @@ impl Default for Properties {
             counted: false,
             bytes_max: 0,
             audit: BucketAudit::Off,
+            feed: FeedMode::Off,
+            feed_keep_ms: limits::FEED_KEEP_MS_DEFAULT,
+            feed_keep_bytes: limits::FEED_KEEP_BYTES_DEFAULT,
             replication: Replication::default(),
         }
     }
@@ -212,6 +222,12 @@ pub const COUNTED: &str = "counted";
 pub const BYTES_MAX: &str = "bytes_max";
 /// Name of the property that makes the audit log record operations on a bucket's keys.
 pub const AUDIT: &str = "audit";
+/// Name of the property by which a bucket has a feed of its changes.
+pub const FEED: &str = "feed";
+/// Name of the property that bounds the time for which a feed keeps deletes and replaced changes.
+pub const FEED_KEEP_MS: &str = "feed_keep_ms";
+/// Name of the property that bounds the bytes of what a feed keeps for this time.
+pub const FEED_KEEP_BYTES: &str = "feed_keep_bytes";
 /// Largest value of `bytes_max`: up to it, JSON's numbers are exact.
 pub(crate) const BYTES_MAX_MOST: u64 = 1 << 53;
 /// Alias of `consistency`: accepted like it, and the name in the directory's rows.
@@ -309,16 +325,23 @@ impl Properties {
         self.applicable().map(|property| (property.name, (property.get)(self))).collect()
     }
 
+    /// Returns true if a property about the feed is not the default.
+    pub(crate) fn has_feed_properties(&self) -> bool {
+        let (ms, bytes) = (limits::FEED_KEEP_MS_DEFAULT, limits::FEED_KEEP_BYTES_DEFAULT);
+        (self.feed, self.feed_keep_ms, self.feed_keep_bytes) != (FeedMode::Off, ms, bytes)
+    }
+
     /// Returns the properties that the directory stores, as name and text. `counted` only if it is
-    /// true, and `bytes_max` and `audit` only if they are set: an earlier program refuses a row
-    /// with a property that it does not know, so it refuses the buckets that it would miscount or
-    /// not record, and no others.
+    /// true, and `bytes_max`, `audit` and those about the feed only if they are set: an earlier
+    /// program refuses a row with a property that it does not know, so it refuses the buckets that
+    /// it would miscount, not record or change without events, and no others.
     pub fn stored_texts(&self) -> Vec<(&'static str, String)> {
         let mut texts = self.texts();
         texts.retain(|(name, _)| match *name {
             COUNTED => self.counted,
             BYTES_MAX => self.bytes_max > 0,
             AUDIT => self.audit != BucketAudit::Off,
+            FEED | FEED_KEEP_MS | FEED_KEEP_BYTES => self.has_feed_properties(),
             _ => true,
         });
         texts

@@ -3,6 +3,7 @@
 use crate::available::{BucketNames, Context, Keys, Owner, Siblings, TypeFound};
 use crate::bucket::BucketName;
 use crate::cluster::{ClusterDescription, Placement};
+use crate::feed::FeedPage;
 use crate::index::IndexDescription;
 use crate::properties::Properties;
 use crate::ring::{RingDescription, RingPlan, RingTransfers};
@@ -88,6 +89,8 @@ pub enum Body {
     Indexes(Vec<IndexDescription>),
     /// A page of an index.
     IndexPage(Box<IndexPage>),
+    /// A page of a feed.
+    FeedPage(Box<FeedPage>),
 }
 
 const _: () = assert!(size_of::<Body>() <= size_of::<Row>() + size_of::<u64>());
@@ -132,7 +135,7 @@ pub struct IndexRow {
     pub record: Option<IndexRecord>,
 }
 
-/// Record that an index row leads to.
+/// Record that a row of an index or an event of a feed leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexRecord {
     /// Row of a consistent bucket.

@@ -7,6 +7,7 @@
 use crate::available::AvailableCall;
 use crate::bucket::BucketName;
 pub use crate::directory::{BucketPlace, DirectoryCall, MoveStep};
+use crate::feed::FeedQuery;
 use crate::index::IndexQuery;
 use crate::{Key, LogIndex, Range, RetryId, SessionId, Value, Version};
 
@@ -76,6 +77,8 @@ pub enum Read {
     AssertExists(Key),
     /// A page of an index, in a bucket of either consistency: `Body::IndexPage`.
     Index(Box<IndexQuery>),
+    /// A page of the feed of a bucket: `Body::FeedPage`.
+    Feed(Box<FeedQuery>),
 }
 
 /// Effect of a `delete` of an absent key.
@@ -296,7 +299,7 @@ pub enum Update {
         /// The condition.
         when: ExpireWhen,
     },
-    /// Reads at this point of a sequence (not `KeyCount`, not `Index`). `Read`.
+    /// Reads at this point of a sequence (not `KeyCount`, `Index` or `Feed`). `Read`.
     Read(Read),
     /// Changes nothing, but passes through the log. `Done`.
     Nop,

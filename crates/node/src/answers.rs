@@ -6,8 +6,8 @@
 //! reserves as much memory as it may need before it begins, and waits in a queue if there is none.
 
 use base::limits::{
-    ANSWER_BYTES_MAX, FORWARD_MS_MAX, GATHERED_BYTES_MIN, PAGE_BYTES_MAX, VALUE_BYTES_MAX,
-    VALUES_BYTES_MAX, WHOLE_RANGE_BYTES_MAX,
+    ANSWER_BYTES_MAX, FEED_PAGE_BYTES_MAX, FORWARD_MS_MAX, GATHERED_BYTES_MIN, PAGE_BYTES_MAX,
+    VALUE_BYTES_MAX, VALUES_BYTES_MAX, WHOLE_RANGE_BYTES_MAX,
 };
 use base::range::Extent;
 use base::{Error, Read, Reason, Result};
@@ -78,6 +78,8 @@ pub(crate) fn read_answer_bytes_max(read: &Read) -> usize {
         },
         // As a page of a range.
         Read::Index(_) => PAGE_BYTES_MAX,
+        // The page ends after the event that fills it.
+        Read::Feed(_) => FEED_PAGE_BYTES_MAX,
         Read::Exists(_) | Read::KeyCount | Read::Assert { .. } | Read::AssertExists(_) => 0,
     }
 }

@@ -12,8 +12,10 @@ use crate::locator::GroupLocator;
 use crate::member_request::MemberRequest;
 use base::codec::Writer;
 use base::error::shutting_down;
-use base::properties::{AUDIT, BucketAudit, COUNTED, Changes};
-use base::{Call, DirectoryCall, Error, FeatureLevel, GroupId, NodeId, Read, Reason, Result};
+use base::properties::{AUDIT, BucketAudit, COUNTED, Changes, FEED};
+use base::{
+    Call, DirectoryCall, Error, FeatureLevel, FeedMode, GroupId, NodeId, Read, Reason, Result,
+};
 use metadata::catalog::Catalog;
 use metadata::levels::check_raise;
 use replica_host::{OpenDataDir, PeerLinks};
@@ -119,8 +121,8 @@ impl GroupLocator {
     /// Refuses a call that needs a feature level above the one in force. A node of an earlier
     /// program that became master of a group with counted buckets would change their rows without
     /// their counts, one that is asked for keys of audited buckets would record nothing, one that
-    /// knows no users would serve everybody, and one that knows no indexes would write rows without
-    /// their entries.
+    /// knows no users would serve everybody, and one that knows no indexes or feeds would write rows
+    /// without their entries or events.
     pub(crate) fn check_level(&self, call: &DirectoryCall) -> Result<()> {
         let in_force = self.catalog.cluster().level;
         let changes = match call {
@@ -140,6 +142,9 @@ impl GroupLocator {
         if sets(changes, COUNTED, |text| text == "true") {
             require(in_force, FeatureLevel::WITH_COUNTS, COUNTED)?;
         }
+        if sets(changes, FEED, |text| text != FeedMode::Off.name()) {
+            require(in_force, FeatureLevel::WITH_FEEDS, FEED)?;
+        }
         match sets(changes, AUDIT, |text| text != BucketAudit::Off.name()) {
             true => require(in_force, FeatureLevel::WITH_BUCKET_AUDIT, AUDIT),
             false => Ok(()),
@@ -158,6 +163,7 @@ fn check_forwardable(in_force: FeatureLevel, call: &Call) -> Result<()> {
         Call::Directory(DirectoryCall::Index(_)) | Call::Read(Read::Index(_), _) => {
             require(in_force, FeatureLevel::WITH_INDEXES, "index")
         }
+        Call::Read(Read::Feed(_), _) => require(in_force, FeatureLevel::WITH_FEEDS, FEED),
         _ => Ok(()),
     }
 }
@@ -202,9 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn calls_about_indexes_are_forwarded_from_their_level_on() {
+    fn calls_about_indexes_and_feeds_are_forwarded_from_their_level_on() {
         let index = Call::Directory(DirectoryCall::Index(IndexCall::List));
         let query = Call::Read(Read::Index(Box::default()), ReadLevel::Consistent);
+        let feed = Call::Read(Read::Feed(Box::default()), ReadLevel::Consistent);
+        let refused = check_forwardable(FeatureLevel::FIRST, &feed);
+        assert!(refused.is_err_and(|error| error.text().contains("`feed`")));
+        assert_eq!(check_forwardable(FeatureLevel::WITH_FEEDS, &feed), Ok(()));
         let count = Call::Read(Read::KeyCount, ReadLevel::Consistent);
         for (call, is_refused) in [(&index, true), (&query, true), (&count, false)] {
             let refused = check_forwardable(FeatureLevel::FIRST, call);

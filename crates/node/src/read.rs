@@ -103,8 +103,8 @@ impl Router {
             // This connection's own updates are undecided: the read sees them and waits with them.
             // A long read waits for them first.
             let submitted = match read {
-                // The group knows no name of an index.
-                Read::Index(_) => None,
+                // The group knows no name of an index; a feed has what is decided.
+                Read::Index(_) | Read::Feed(_) => None,
                 read => group.submit_read(bucket, &Update::Read(read.clone()))?,
             };
             return Ok(match submitted {

@@ -31,7 +31,8 @@ pub fn is_long(read: &Read) -> bool {
     match read {
         Read::Range(range) => range.rows_max.is_none_or(|rows| rows > ROWS_AT_ONCE),
         Read::Index(query) => query.rows_max.is_none_or(|rows| rows > ROWS_AT_ONCE),
-        Read::KeyCount => true,
+        // Of a page of a feed it is not known how many rows are looked up.
+        Read::KeyCount | Read::Feed(_) => true,
         Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => {
             keys.len() > KEYS_AT_ONCE
         }
@@ -129,6 +130,10 @@ impl<'a> RowReader<'a> {
             }
             Read::Index(_) => {
                 let text = "an index is queried by its number: its name is resolved before";
+                return Err(Error::new(Reason::NotSupported, text));
+            }
+            Read::Feed(_) => {
+                let text = "feeds of consistent buckets are not read yet";
                 return Err(Error::new(Reason::NotSupported, text));
             }
         };

@@ -16,7 +16,7 @@ fn read_key(read: &Read) -> Option<&Key> {
     match read {
         Read::Get(key) | Read::AssertExists(key) | Read::Assert { key, .. } => Some(key),
         Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => keys.first(),
-        Read::Range(_) | Read::KeyCount | Read::Index(_) => None,
+        Read::Range(_) | Read::KeyCount | Read::Index(_) | Read::Feed(_) => None,
     }
 }
 

@@ -180,6 +180,7 @@ fn read_name(read: &Read) -> &'static str {
         Read::Assert { .. } => "assert",
         Read::AssertExists(_) => "assert_exists",
         Read::Index(_) => "query_index",
+        Read::Feed(_) => "read_feed",
     }
 }
 

@@ -55,6 +55,14 @@ pub(super) fn read_needs(
             visit(Need::Keys(Verb::List, bucket, KeySet::All))?;
             visit(Need::Keys(Verb::Read, bucket, KeySet::All))
         }
+        // As a range of all keys.
+        Read::Feed(query) => {
+            visit(Need::Keys(Verb::List, bucket, KeySet::All))?;
+            match query.values {
+                false => Ok(()),
+                true => visit(Need::Keys(Verb::Read, bucket, KeySet::All)),
+            }
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use crate::index::{IndexCall, IndexReport, IndexSpec, ReportPlace, ReportedState
 use crate::range::RowContent;
 use crate::request::{BucketPlace, ExpireWhen, Expiry, MoveStep, OnMissing, SequenceMode, When};
 use crate::{
-    AvailableCall, Bound, BucketId, BucketName, Call, ClusterCall, DirectoryCall, Error, GroupId,
-    Key, Range, Read, ReadLevel, Reason, Request, RingCall, SessionCall, SessionId, Store,
+    AvailableCall, Bound, BucketId, BucketName, Call, ClusterCall, DirectoryCall, Error, FeedQuery,
+    GroupId, Key, Range, Read, ReadLevel, Reason, Request, RingCall, SessionCall, SessionId, Store,
     StoreOptions, TokenDigest, Update,
 };
 use proptest::prelude::*;
@@ -118,6 +118,9 @@ fn ranges_counts_and_lists_need_list_for_the_whole_and_values_need_read() {
     assert_eq!(read(Read::Range(Range::default())), ["list ....", "read ...."]);
     assert_eq!(read(Read::KeyCount), ["list all"]);
     assert_eq!(read(Read::Index(Box::default())), ["list all", "read all"]);
+    let feed = |values| Read::Feed(Box::new(FeedQuery { values, ..FeedQuery::default() }));
+    assert_eq!(read(feed(false)), ["list all"]);
+    assert_eq!(read(feed(true)), ["list all", "read all"]);
     assert_eq!(read(Read::Get(key("k"))), ["read k"]);
     assert_eq!(read(Read::MultiGet(vec![key("a"), key("b")])), ["read a", "read b"]);
     assert_eq!(read(Read::Exists(Vec::new())), ["read part"]);

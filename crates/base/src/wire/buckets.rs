@@ -7,7 +7,11 @@ use super::fields::{FieldReader, FieldWriter};
 use super::request::{put_name, take_name};
 use super::{WireResult, available};
 use crate::codec::Malformed;
-use crate::limits::{BUCKETS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, TTL_MS_MAX, VALUE_BYTES_MAX};
+use crate::feed::FeedMode;
+use crate::limits::{
+    BUCKETS_MAX, FEED_KEEP_BYTES_DEFAULT, FEED_KEEP_MS_DEFAULT, KEY_BYTES_MAX, NAME_BYTES_MAX,
+    TTL_MS_MAX, VALUE_BYTES_MAX,
+};
 use crate::properties::{
     BYTES_MAX_MOST, BucketAudit, Consistency, Properties, Replication, SyncPolicy,
 };
@@ -26,12 +30,15 @@ enum Extension {
     Bounded,
     /// Audited operations of each.
     Audited,
+    /// Feed of each.
+    Fed,
 }
 
 impl Extension {
     /// Returns the first that can express all properties.
     fn of<'a>(all: impl Iterator<Item = &'a Properties>) -> Extension {
         let of_one = |one: &Properties| match one {
+            one if one.has_feed_properties() => Extension::Fed,
             one if one.audit != BucketAudit::Off => Extension::Audited,
             Properties { bytes_max: 1.., .. } => Extension::Bounded,
             Properties { counted: true, .. } => Extension::Counted,
@@ -58,6 +65,7 @@ pub(super) fn put_buckets<W: FieldWriter>(buckets: &[BucketDescription], out: &m
         Extension::Counted => 25,
         Extension::Bounded => 30,
         Extension::Audited => 32,
+        Extension::Fed => 36,
     };
     out.u8(number).list(buckets, put_bucket);
     if number > 7 {
@@ -76,6 +84,7 @@ pub(super) fn put_types<W: FieldWriter>(types: &[(String, Properties)], out: &mu
         Extension::Counted => 26,
         Extension::Bounded => 31,
         Extension::Audited => 33,
+        Extension::Fed => 37,
     };
     out.u8(number).list(types, |(name, properties), out| {
         put_properties(properties, out.bytes(name.as_bytes()));
@@ -97,8 +106,11 @@ fn put_extension<'a, W: FieldWriter>(
     for one in all.clone().filter(|_| extension >= Extension::Bounded) {
         out.u64(one.bytes_max);
     }
-    for one in all.filter(|_| extension >= Extension::Audited) {
+    for one in all.clone().filter(|_| extension >= Extension::Audited) {
         out.u8(one.audit as u8);
+    }
+    for one in all.filter(|_| extension >= Extension::Fed) {
+        out.u8(one.feed as u8).u64(one.feed_keep_ms).u64(one.feed_keep_bytes);
     }
 }
 
@@ -124,6 +136,7 @@ pub(super) fn take_buckets(
         25 => Extension::Counted,
         30 => Extension::Bounded,
         32 => Extension::Audited,
+        36 => Extension::Fed,
         _ => Extension::None,
     };
     let all = buckets.iter_mut().map(|bucket| &mut bucket.properties).collect();
@@ -145,6 +158,7 @@ pub(super) fn take_types(
         26 => Extension::Counted,
         31 => Extension::Bounded,
         33 => Extension::Audited,
+        37 => Extension::Fed,
         _ => Extension::None,
     };
     let all = types.iter_mut().map(|(_, properties)| properties).collect();
@@ -177,6 +191,15 @@ fn take_extension(
     for one in all.iter_mut().filter(|_| extension >= Extension::Audited) {
         let audit = BucketAudit::ALL.get(usize::from(from.u8("audit")?));
         one.audit = *audit.ok_or(Malformed("audit"))?;
+    }
+    for one in all.iter_mut().filter(|_| extension >= Extension::Fed) {
+        let feed = FeedMode::ALL.get(usize::from(from.u8("feed")?));
+        one.feed = *feed.ok_or(Malformed("feed"))?;
+        one.feed_keep_ms = from.u64("feed_keep_ms")?;
+        one.feed_keep_bytes = from.u64("feed_keep_bytes")?;
+        if one.feed_keep_ms > TTL_MS_MAX || one.feed_keep_bytes > BYTES_MAX_MOST {
+            return Err(Malformed("retention of a feed"));
+        }
     }
     let needed = Extension::of(all.iter().map(|one| &**one));
     if needed == extension { Ok(()) } else { Err(Malformed("properties")) }
@@ -235,6 +258,9 @@ fn take_properties(from: &mut FieldReader<'_>) -> WireResult<Properties> {
         counted: false,
         bytes_max: 0,
         audit: BucketAudit::Off,
+        feed: FeedMode::Off,
+        feed_keep_ms: FEED_KEEP_MS_DEFAULT,
+        feed_keep_bytes: FEED_KEEP_BYTES_DEFAULT,
         replication: Replication::default(),
     };
     let valid = (1..=KEY_BYTES_MAX).contains(&properties.key_bytes_max)

@@ -73,6 +73,9 @@ fn number(reason: Reason) -> u8 {
         NoSuchIndex => 38,
         IndexBuilding => 39,
         IndexFailed => 40,
+        FeedOff => 41,
+        FeedBuilding => 42,
+        MalformedToken => 43,
     }
 }
 
@@ -120,6 +123,9 @@ fn reason(number: u8) -> Option<Reason> {
         38 => NoSuchIndex,
         39 => IndexBuilding,
         40 => IndexFailed,
+        41 => FeedOff,
+        42 => FeedBuilding,
+        43 => MalformedToken,
         _ => return None,
     })
 }

@@ -23,6 +23,7 @@ mod buckets;
 mod cluster;
 mod digest;
 mod error;
+mod feed;
 mod fields;
 mod index;
 mod reply;

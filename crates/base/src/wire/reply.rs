@@ -1,7 +1,7 @@
 //! Codec of replies: the index that the reply reflects, the kind of body, the body.
 
 use super::fields::{FieldReader, FieldWriter};
-use super::{WireResult, available, buckets, cluster, error, index, ring, types};
+use super::{WireResult, available, buckets, cluster, error, feed, index, ring, types};
 use crate::codec::Malformed;
 use crate::limits::{
     INDEX_CONTINUATION_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, PAGE_ROWS_MAX,
@@ -46,10 +46,11 @@ pub(super) fn take(from: &mut FieldReader<'_>) -> WireResult<Reply> {
         }
         34 => Body::Indexes(index::take_descriptions(from)?),
         35 => Body::IndexPage(Box::new(take_index_page(from)?)),
-        number @ (7 | 12 | 13 | 25 | 30 | 32) => {
+        38 => Body::FeedPage(Box::new(feed::take_page(from)?)),
+        number @ (7 | 12 | 13 | 25 | 30 | 32 | 36) => {
             Body::Buckets(buckets::take_buckets(number, from)?)
         }
-        number @ (8 | 14 | 26 | 31 | 33) => Body::Types(buckets::take_types(number, from)?),
+        number @ (8 | 14 | 26 | 31 | 33 | 37) => Body::Types(buckets::take_types(number, from)?),
         number => take_read_body(number, from)?,
     };
     Ok(Reply::new(index, body))
@@ -105,6 +106,7 @@ fn put_body<W: FieldWriter>(body: &Body, out: &mut W) {
         Body::Owners(owners) => available::put_owners(owners, out.u8(23)),
         Body::Indexes(all) => index::put_descriptions(all, out.u8(34)),
         Body::IndexPage(page) => put_index_page(page, out.u8(35)),
+        Body::FeedPage(page) => feed::put_page(page, out.u8(38)),
     }
 }
 
@@ -144,14 +146,27 @@ fn take_row(from: &mut FieldReader<'_>) -> WireResult<Option<Row>> {
     })
 }
 
+pub(super) fn put_record<W: FieldWriter>(record: Option<&IndexRecord>, out: &mut W) {
+    match record {
+        None => out.put_u8(0),
+        Some(IndexRecord::Row(row)) => put_row(Some(row), out.u8(1)),
+        Some(IndexRecord::Siblings(siblings)) => available::put_siblings(siblings, out.u8(2)),
+    }
+}
+
+pub(super) fn take_record(from: &mut FieldReader<'_>) -> WireResult<Option<IndexRecord>> {
+    Ok(match from.u8("record or none")? {
+        0 => None,
+        1 => Some(IndexRecord::Row(take_row(from)?.ok_or(Malformed("record or none"))?)),
+        2 => Some(IndexRecord::Siblings(available::take_siblings(from)?)),
+        _ => return Err(Malformed("record or none")),
+    })
+}
+
 fn put_index_page<W: FieldWriter>(page: &IndexPage, out: &mut W) {
     out.list(&page.rows, |row, out| {
         let out = out.bytes(&row.key).optional_bytes(row.term.as_ref());
-        match &row.record {
-            None => out.put_u8(0),
-            Some(IndexRecord::Row(row)) => put_row(Some(row), out.u8(1)),
-            Some(IndexRecord::Siblings(siblings)) => available::put_siblings(siblings, out.u8(2)),
-        }
+        put_record(row.record.as_ref(), out);
     });
     out.optional_bytes(page.after.as_ref()).bool(page.is_partial);
 }
@@ -160,13 +175,7 @@ fn take_index_page(from: &mut FieldReader<'_>) -> WireResult<IndexPage> {
     let rows = from.list((PAGE_ROWS_MAX, 6), "number of rows", |from| {
         let key = from.key()?;
         let term = from.optional("term or none", |from| from.bytes(KEY_BYTES_MAX, "term"))?;
-        let record = match from.u8("record or none")? {
-            0 => None,
-            1 => Some(IndexRecord::Row(take_row(from)?.ok_or(Malformed("record or none"))?)),
-            2 => Some(IndexRecord::Siblings(available::take_siblings(from)?)),
-            _ => return Err(Malformed("record or none")),
-        };
-        Ok(IndexRow { key, term, record })
+        Ok(IndexRow { key, term, record: take_record(from)? })
     })?;
     let after = from.optional("continuation or none", |from| {
         from.bytes(INDEX_CONTINUATION_BYTES_MAX, "continuation")

@@ -3,7 +3,7 @@
 //! The retry id precedes the call, which is the long part.
 
 use super::fields::{FieldReader, FieldWriter};
-use super::{WireResult, access, available, cluster, index, ring, update};
+use super::{WireResult, access, available, cluster, feed, index, ring, update};
 use crate::bucket::BucketName;
 use crate::codec::Malformed;
 use crate::limits::{
@@ -100,6 +100,10 @@ pub(super) fn put_read<W: FieldWriter>(read: &Read, out: &mut W) {
             index::put_query(query, out.u8(8));
             out
         }
+        Read::Feed(query) => {
+            feed::put_query(query, out.u8(9));
+            out
+        }
     };
 }
 
@@ -114,6 +118,7 @@ pub(super) fn take_read(from: &mut FieldReader<'_>) -> WireResult<Read> {
         6 => Read::Assert { key: from.key()?, expected: from.optional_value()? },
         7 => Read::AssertExists(from.key()?),
         8 => Read::Index(Box::new(index::take_query(from)?)),
+        9 => Read::Feed(Box::new(feed::take_query(from)?)),
         _ => return Err(Malformed("kind of read")),
     })
 }

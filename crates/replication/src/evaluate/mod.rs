@@ -229,5 +229,9 @@ fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body
             Reason::NotSupported,
             "a query of an index is not allowed in a sequence: request it alone",
         )),
+        Read::Feed(_) => Err(Error::new(
+            Reason::NotSupported,
+            "a page of a feed is not allowed in a sequence: request it alone",
+        )),
     }
 }

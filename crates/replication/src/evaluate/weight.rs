@@ -130,7 +130,7 @@ impl Weight {
             },
             Read::Assert { .. } | Read::AssertExists(_) => self.lookups += 1,
             // Inside a sequence they are refused.
-            Read::KeyCount | Read::Index(_) => {}
+            Read::KeyCount | Read::Index(_) | Read::Feed(_) => {}
         }
         let is_count =
             matches!(read, Read::Exists(_) | Read::Assert { .. } | Read::AssertExists(_));

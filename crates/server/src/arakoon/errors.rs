@@ -213,6 +213,9 @@ impl From<&Error> for ArakoonRefusal {
             | Reason::NoSuchIndex
             | Reason::IndexBuilding
             | Reason::IndexFailed
+            | Reason::FeedOff
+            | Reason::FeedBuilding
+            | Reason::MalformedToken
             | Reason::ReadQuorumUnmet => ArakoonRefusal::unknown_failure(sentence()),
             Reason::Corrupt | Reason::StoreFailed => {
                 ArakoonRefusal::new(UNKNOWN_FAILURE, sentence(), AfterAnswer::Close)

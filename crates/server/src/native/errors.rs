@@ -15,6 +15,8 @@ pub fn status(reason: Reason) -> StatusCode {
         Reason::Malformed
         | Reason::NotANumber
         | Reason::NotSupported
+        | Reason::FeedOff
+        | Reason::MalformedToken
         | Reason::SessionExpired
         | Reason::RequestExpired
         | Reason::RetryMismatch => StatusCode::BadRequest,
@@ -40,6 +42,7 @@ pub fn status(reason: Reason) -> StatusCode {
         | Reason::StartFailed
         | Reason::InUse
         | Reason::IndexBuilding
+        | Reason::FeedBuilding
         | Reason::ReadQuorumUnmet => StatusCode::Unavailable,
         Reason::Quota => StatusCode::TooManyRequests,
         Reason::NoLongerMaster

@@ -7,7 +7,7 @@ use base::{AvailableCall, Call, Read, Update};
 pub fn operation(call: &Call) -> OperationKind {
     match call {
         Call::Read(Read::Get(_), _) => OperationKind::Get,
-        Call::Read(Read::Range(_) | Read::Index(_), _) => OperationKind::Range,
+        Call::Read(Read::Range(_) | Read::Index(_) | Read::Feed(_), _) => OperationKind::Range,
         Call::Read(Read::KeyCount, _) => OperationKind::Count,
         Call::Read(..) => OperationKind::MultiGet,
         Call::Update(Update::Set { .. } | Update::SetIf { .. }) => OperationKind::Put,

@@ -31,7 +31,7 @@ fn render(error: &Error) -> RiakResponse {
         TooLarge => RiakResponse::text(413, error_line(error)),
         // Riak answers so for a field that it can't know; it has no declared indexes.
         Malformed | NotANumber | NotSupported | SessionExpired | RequestExpired | RetryMismatch
-        | NoSuchIndex => RiakResponse::text(400, error_line(error)),
+        | NoSuchIndex | FeedOff | MalformedToken => RiakResponse::text(400, error_line(error)),
         Forbidden => RiakResponse::text(403, error_line(error)),
         Unauthenticated => RiakResponse::text(401, error_line(error))
             .with_header("WWW-Authenticate", "Basic realm=\"Riak\""),
@@ -41,7 +41,8 @@ fn render(error: &Error) -> RiakResponse {
         Quota => RiakResponse::text(429, error_line(error)).with_header("Retry-After", "1"),
         Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | StaleReplica | Starting
         | ShuttingDown | NotBootstrapped | Moved | MetadataChanged | ReadQuorumUnmet
-        | StartFailed | InUse | IndexBuilding | WriteQuorumUnmet | NoLongerMaster | InDoubt => {
+        | StartFailed | InUse | IndexBuilding | FeedBuilding | WriteQuorumUnmet
+        | NoLongerMaster | InDoubt => {
             RiakResponse::text(503, format!("Unable to connect to Riak: {}", error_line(error)))
         }
         Corrupt | StoreFailed => RiakResponse::text(500, format!("Error:\n{}", error_line(error))),

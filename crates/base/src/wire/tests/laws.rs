@@ -6,7 +6,7 @@ use super::examples::{
     place_bodies, place_calls, secret_bodies, secret_calls, token_calls,
 };
 use super::{
-    access, answer_bytes, available, counted, error_bytes, index, level, reply_bytes,
+    access, answer_bytes, available, counted, error_bytes, feed, index, level, reply_bytes,
     request_bytes, ring,
 };
 use crate::wire::read_answer;
@@ -61,6 +61,7 @@ fn requests() -> impl Strategy<Value = Request> {
             calls.extend(access::quota_calls());
             calls.extend(access::session_quota_calls());
             calls.extend(index::calls(&data));
+            calls.extend(feed::calls(&data));
             let call = calls.swap_remove(at.index(calls.len()));
             let retry =
                 retry.map(|(session, number)| RetryId { session: SessionId(session), number });
@@ -84,6 +85,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         bodies.extend(counted::bounded_bodies(&data));
         bodies.extend(counted::audited_bodies(&data));
         bodies.extend(index::bodies(&data));
+        bodies.extend(feed::bodies(&data));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply::new(LogIndex(index), body)
     })

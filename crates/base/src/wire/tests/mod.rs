@@ -4,6 +4,7 @@ mod access;
 mod available;
 mod counted;
 mod examples;
+mod feed;
 mod golden;
 mod index;
 mod laws;

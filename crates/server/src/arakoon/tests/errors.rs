@@ -61,6 +61,9 @@ fn error_reason_maps_to_code_message_and_connection_state() {
         (Reason::NoSuchIndex, "ff no_such_index: k | stays"),
         (Reason::IndexBuilding, "ff index_building: k | stays"),
         (Reason::IndexFailed, "ff index_failed: k | stays"),
+        (Reason::FeedOff, "ff feed_off: k | stays"),
+        (Reason::FeedBuilding, "ff feed_building: k | stays"),
+        (Reason::MalformedToken, "ff malformed_token: k | stays"),
         (Reason::Starting, "10 closing socket | ends"),
     ]
     .into();

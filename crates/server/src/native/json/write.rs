@@ -175,6 +175,8 @@ pub fn append_body(out: &mut Vec<u8>, body: &Body) {
         Body::Owners(owners) => available::append_owners(out, owners),
         Body::Indexes(indexes) => append_fields(out, &api::Indexes::from(&indexes[..])),
         Body::IndexPage(page) => index::append_index_page(out, page),
+        // No route asks for one yet.
+        Body::FeedPage(_) => {}
     }
 }
 
