@@ -17,10 +17,22 @@ pub struct CrateRule {
 }
 
 /// Crates that the state of replicas on the consistent path may import.
-const PATH: &[&str] = &["base", "indexes", "logic", "store", "runtime", "transport"];
+const PATH: &[&str] =
+    &["base", "change_feed", "indexes", "logic", "store", "runtime", "transport"];
+/// Crates that the consistent path may import.
+const REPLICATION_IMPORTS: &[&str] = &[
+    "base",
+    "change_feed",
+    "logic",
+    "indexes",
+    "store",
+    "runtime",
+    "transport",
+    "replica_state",
+];
 /// Crates that the available path may import.
 const DYNAMO_IMPORTS: &[&str] =
-    &["base", "indexes", "logic", "store", "runtime", "transport", "vnode_rows"];
+    &["base", "change_feed", "indexes", "logic", "store", "runtime", "transport", "vnode_rows"];
 /// Crates whose replicas a node hosts, and what these are made of.
 const REPLICA_HOST_IMPORTS: &[&str] = &[
     "base",
@@ -49,6 +61,7 @@ const BUCKET_MOVES_IMPORTS: &[&str] = &[
 /// crate above it imports them.
 const NODE_IMPORTS: &[&str] = &[
     "base",
+    "change_feed",
     "indexes",
     "logic",
     "store",
@@ -89,6 +102,7 @@ const SETTINGS_IMPORTS: &[&str] = &["base", "tls", "node", "server", "program", 
 /// Crates that read bytes of others, and what their fuzz targets run on.
 const FUZZ_IMPORTS: &[&str] = &[
     "base",
+    "change_feed",
     "indexes",
     "logic",
     "store",
@@ -105,10 +119,11 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 31] = [
+pub const CRATES: [CrateRule; 32] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "indexes", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
+    CrateRule { name: "change_feed", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET, KEYED] },
     CrateRule {
         name: "runtime",
@@ -128,13 +143,13 @@ pub const CRATES: [CrateRule; 31] = [
     },
     CrateRule {
         name: "vnode_rows",
-        imports: &["base", "indexes", "logic", "store", "runtime"],
+        imports: &["base", "change_feed", "indexes", "logic", "store", "runtime"],
         never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
     // The two paths do not import each other.
     CrateRule {
         name: "replication",
-        imports: &["base", "logic", "indexes", "store", "runtime", "transport", "replica_state"],
+        imports: REPLICATION_IMPORTS,
         never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
     CrateRule {

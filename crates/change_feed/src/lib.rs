@@ -1,0 +1,27 @@
+//! Feeds of changes: positions, entries, tokens and retention of a bucket's feed, and their bytes.
+//!
+//! A *feed entry* records a change of a key at a position ([`FeedPosition`]); positions rise.
+//! An entry is *dead* once the row of its key has another version: a reader comes to a later entry
+//! of the key, so retention removes it. The living ones are each key of the bucket once. A reader
+//! keeps a token ([`ConsistentToken`]) and the feed keeps nothing for readers.
+//!
+//! Promises: bytes of positions order as the positions do; decoding never panics, whatever the
+//! bytes; a token is at most 8 KiB.
+//! Never: reads or writes a row; knows a group, a vnode or a request; reads a clock.
+//! Read next: `position.rs`, `entry.rs`, then `record.rs` and `retention.rs`.
+
+mod entry;
+mod position;
+mod record;
+mod retention;
+mod token;
+mod totals;
+
+pub use entry::{FeedChange, FeedEntry};
+pub use position::FeedPosition;
+pub use record::{
+    FEED_RECORD, FeedMaking, FeedPhase, FeedRecord, feed_record_key, read_feed_record_key,
+};
+pub use retention::{KeptEntry, RETENTION_NAME, Retention, RetentionBounds};
+pub use token::{ConsistentToken, TokenForm, decode_token, encode_token};
+pub use totals::{FeedTotals, TOTALS_NAME};
