@@ -6,6 +6,7 @@
 //!   1 put                        rest: nothing; the row has the value
 //!   2 put with its value         rest: value
 //!   3 put with its value         rest: expires u64 LE | value
+//!   4 delete while rows arrive   rest: nothing
 //! ```
 
 use base::codec::{Malformed, Reader};
@@ -17,6 +18,7 @@ const DELETE: u8 = 0;
 const PUT: u8 = 1;
 const PUT_VALUE: u8 = 2;
 const PUT_EXPIRING: u8 = 3;
+const DELETE_ARRIVING: u8 = 4;
 /// Bytes in front of the key.
 const HEAD_BYTES: usize = 21;
 
@@ -25,6 +27,9 @@ const HEAD_BYTES: usize = 21;
 pub enum FeedChange {
     /// Deletion of the row.
     Delete,
+    /// Deletion of a row while another group sends rows and entries. An entry of the other group
+    /// may stand before it for a row that arrives later, so it counts only if the key has no row.
+    DeleteArriving,
     /// New row, whose value the row has.
     Put,
     /// New row with its value.
@@ -50,11 +55,19 @@ pub struct FeedEntry {
     pub change: FeedChange,
 }
 
+impl FeedChange {
+    /// Returns true for a deletion.
+    pub fn is_delete(&self) -> bool {
+        matches!(self, FeedChange::Delete | FeedChange::DeleteArriving)
+    }
+}
+
 impl FeedEntry {
     /// Encodes it for the store.
     pub fn encode(&self) -> Vec<u8> {
         let (kind, expires, value) = match &self.change {
             FeedChange::Delete => (DELETE, None, None),
+            FeedChange::DeleteArriving => (DELETE_ARRIVING, None, None),
             FeedChange::Put => (PUT, None, None),
             FeedChange::PutValue { expires: None, value } => (PUT_VALUE, None, Some(value)),
             FeedChange::PutValue { expires, value } => (PUT_EXPIRING, *expires, Some(value)),
@@ -84,6 +97,7 @@ impl FeedEntry {
         let key = bytes.slice_ref(reader.string(KEY_BYTES_MAX, "key of a feed entry")?);
         let change = match kind {
             DELETE => FeedChange::Delete,
+            DELETE_ARRIVING => FeedChange::DeleteArriving,
             PUT => FeedChange::Put,
             PUT_VALUE | PUT_EXPIRING => {
                 let expires = match kind {
@@ -116,6 +130,7 @@ mod tests {
         let expires = Some(9);
         for (change, kind, rest) in [
             (FeedChange::Delete, 0, &b""[..]),
+            (FeedChange::DeleteArriving, 4, b""),
             (FeedChange::Put, 1, b""),
             (FeedChange::PutValue { expires: None, value: value.clone() }, 2, b"v"),
             (FeedChange::PutValue { expires, value }, 3, b"\x09\0\0\0\0\0\0\0v"),
@@ -126,12 +141,12 @@ mod tests {
             assert_eq!(entry.encode(), kept);
             assert_eq!(FeedEntry::decode(&kept), Ok(entry));
             // Where the value ends, only the store knows.
-            let end_min = if kind < 2 { kept.len() } else { kept.len() - 1 };
+            let end_min = if rest.ends_with(b"v") { kept.len() - 1 } else { kept.len() };
             for end in 0..end_min {
                 assert!(FeedEntry::decode(&kept.slice(..end)).is_err(), "{kind}: {end} bytes");
             }
         }
-        let unknown = Bytes::from([&[4][..], head].concat());
+        let unknown = Bytes::from([&[5][..], head].concat());
         assert!(FeedEntry::decode(&unknown).is_err());
     }
 }

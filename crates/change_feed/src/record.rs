@@ -25,7 +25,7 @@ pub enum FeedPhase {
     Building = 1,
     /// Ready: every change is added, and every record has its entry.
     Ready = 2,
-    /// Receiving: another group sends rows and entries. Changes are not added.
+    /// Receiving: another group sends rows and entries. Only deletes are added.
     Receiving = 3,
     /// Dropping: changes are not added, and the entries are being removed.
     Dropping = 4,

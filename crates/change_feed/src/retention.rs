@@ -55,8 +55,6 @@ pub struct RetentionBounds {
     pub keep_bytes: u64,
     /// What was ever added to the feed.
     pub totals: FeedTotals,
-    /// True if the feed keeps values.
-    pub has_values: bool,
 }
 
 /// Entry that is examined.
@@ -77,7 +75,8 @@ pub struct KeptEntry {
 impl Retention {
     /// Begins a new round if one is due. Returns true if it began.
     pub fn begin_round_if_due(&mut self) -> bool {
-        let is_due = self.cursor >= self.round_end && self.fresh >= self.kept.max(ROUND_ENTRIES_MIN);
+        let is_due =
+            self.cursor >= self.round_end && self.fresh >= self.kept.max(ROUND_ENTRIES_MIN);
         if is_due {
             (self.round_end, self.cursor) = (self.cursor, self.oldest);
             (self.kept, self.fresh) = (0, 0);
@@ -94,7 +93,7 @@ impl Retention {
     }
 
     /// Examines the next entry behind the cursor, which is due. Returns true if it is to be
-    /// removed.
+    /// removed. `has_values`: true if the feed keeps values.
     pub fn examine(&mut self, entry: KeptEntry, has_values: bool) -> bool {
         if entry.position > self.round_end {
             self.fresh += 1;
@@ -192,8 +191,7 @@ mod tests {
     #[test]
     fn entries_are_due_by_age_by_bytes_and_in_later_rounds() {
         let totals = FeedTotals { entries: 9, bytes: 100 };
-        let bounds =
-            RetentionBounds { now: 50, keep_ms: 10, keep_bytes: 0, totals, has_values: false };
+        let bounds = RetentionBounds { now: 50, keep_ms: 10, keep_bytes: 0, totals };
         let mut retention = Retention::default();
         assert!(retention.is_due(position(1), 40, &bounds));
         assert!(!retention.is_due(position(1), 41, &bounds));
@@ -236,16 +234,15 @@ mod tests {
         let mut writes = 0;
         for index in 1..40_000 {
             // Half of the keys are hardly ever written again.
-            let key = if index % 97 == 0 { keys / 2 + index % keys / 2 } else { index % (keys / 2) };
+            let key =
+                if index % 97 == 0 { keys / 2 + index % keys / 2 } else { index % (keys / 2) };
             let at = position(index);
             entries.insert(at, key);
             latest.insert(key, at);
             writes += 1;
             retention.begin_round_if_due();
-            let next = entries.range((
-                std::ops::Bound::Excluded(retention.cursor),
-                std::ops::Bound::Unbounded,
-            ));
+            let next = entries
+                .range((std::ops::Bound::Excluded(retention.cursor), std::ops::Bound::Unbounded));
             for (at, key) in next.take(3).map(|(at, key)| (*at, *key)).collect::<Vec<_>>() {
                 let is_living = latest[&key] == at;
                 let entry =

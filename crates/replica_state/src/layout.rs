@@ -10,8 +10,8 @@
 //!   configuration (nothing)                       -> base index u64, configuration
 //!   swept      (nothing)                          -> position of the expiry sweep
 //!   index      bucket u32 BE | entry              -> index row; see `index_row.rs`
-//!   feed       bucket u32 BE | ...                   reserved for feeds of changes
-//!   meta       bucket u32 BE | ...                   reserved for numbers that a bucket keeps
+//!   feed       bucket u32 BE | position           -> feed entry; see `feed/rows.rs`
+//!   meta       bucket u32 BE | name               -> numbers of a bucket; see `feed/rows.rs`
 //!   witness    index u64 BE                       -> entry; on a witness only
 //!   comparison (nothing)                          -> round u64 (`comparison/mod.rs`)
 //! row        = flags u8 | version u64 LE | [expires u64 LE] | value
@@ -47,9 +47,9 @@ pub enum Space {
     SweepPosition = 7,
     /// Entries of secondary indexes.
     Index = 8,
-    /// Entries of feeds of changes. Nothing writes them yet.
+    /// Entries of feeds of changes.
     Feed = 9,
-    /// Numbers that a bucket keeps beside its rows. Nothing writes them yet.
+    /// Numbers that a bucket keeps beside its rows.
     Meta = 10,
     /// State of the comparison between replicas.
     Comparison = 16,

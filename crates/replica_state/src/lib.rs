@@ -1,4 +1,4 @@
-//! State of a group's replica in the trees: its rows and index rows, their transfer as a
+//! State of a group's replica in the trees: its rows, index rows and feeds, their transfer as a
 //! snapshot to another node, and their comparison with those of the other replicas.
 //!
 //! Knows keys and bytes of rows, the store, and messages to the same code at another node. It knows
@@ -8,9 +8,11 @@
 //! Promises: a snapshot is installed whole or not at all; a reported difference existed at one
 //! index of the log; the bytes of a row keep their meaning.
 //! Never: decides when any of it is due; imports `replication` or `dynamo`.
-//! Read next: `layout.rs`, then `snapshot/mod.rs`, `comparison/mod.rs` and `index_row.rs`.
+//! Read next: `layout.rs`, then `snapshot/mod.rs`, `comparison/mod.rs`, `index_row.rs`
+//! and `feed/mod.rs`.
 
 pub mod comparison;
+pub mod feed;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod index_check;

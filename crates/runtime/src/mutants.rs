@@ -101,6 +101,14 @@ base::mutants! {
         SkipUniqueCheck,
         /// Builds an index from rows that are applied, and misses those that are not.
         BuildFromAppliedRows,
+        /// Adds an entry to the feed of a bucket for every row that another group sends.
+        AddArrivingRows,
+        /// Gives all feed entries of an entry of the log the same position.
+        ReuseFeedPositions,
+        /// Builds a feed from rows that are applied, and misses those that are not.
+        BuildFeedFromAppliedRows,
+        /// Removes deletes from a feed without noting that readers may miss them.
+        ForgetFeedFloor,
         /// Decides about rights only where a forwarded request is opened, not where requests enter.
         SkipFrontEndRights,
     }
