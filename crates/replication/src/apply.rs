@@ -4,15 +4,15 @@
 use super::entry::{EntryHead, read_entry};
 use super::group::{Group, Observer};
 use super::seals::BOOKKEEPING_BUCKET;
-use base::codec::Malformed;
 use base::error::corrupt;
 use base::{Error, GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
 use replica_state::comparison::is_marker;
+use replica_state::feed::{AppliedFeeds, EntryStamp};
 use replica_state::layout::{self, Mark};
 use runtime::log_writer::store_error;
 use runtime::world;
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::time::Duration;
 use store::{RowChange, Trees};
 
@@ -50,7 +50,10 @@ impl Group {
         for (index, payload) in payloads {
             let (applied, marker) = match self.is_witness_replica() {
                 true => (self.append_to_witness_log(index, &payload)?, None),
-                false => apply_entry(self.id, &*self.shared.trees, index, &payload, observer)?,
+                false => {
+                    let trees = &*self.shared.trees;
+                    apply_entry(self.id, trees, index, &payload, (observer, &self.feeds))?
+                }
             };
             // Between the store and `advance`: the store shows the change of a captured key, and a
             // task that waits for the entry finds its keys captured.
@@ -63,6 +66,7 @@ impl Group {
         }
         pacer.applied(&self.pauses, bytes);
         self.applied.advance(last);
+        self.feeds.notify_readers();
         let now_ms = world::milliseconds();
         let mut guard = self.state();
         let state = &mut *guard;
@@ -113,17 +117,21 @@ impl Group {
     }
 }
 
-/// Applies one entry to the store: its effects, the configuration it begins, and the applied mark,
-/// visible together.
+/// Applies one entry to the store: its effects, the feed entries that they mean, the configuration
+/// it begins, and the applied mark, visible together.
 pub fn apply_entry_to(
     group: GroupId,
     trees: &dyn Trees,
     index: LogIndex,
     payload: &Bytes,
-    observer: Option<&dyn Observer>,
+    observers: EntryObservers<'_>,
 ) -> Result<Mark> {
-    apply_entry(group, trees, index, payload, observer).map(|(mark, _)| mark)
+    apply_entry(group, trees, index, payload, observers).map(|(mark, _)| mark)
 }
+
+/// Observer of rows of bucket 0, if there is one, and the feeds to which changes are added: those of
+/// the rows in `trees`.
+pub type EntryObservers<'a> = (Option<&'a dyn Observer>, &'a AppliedFeeds);
 
 /// Applies an entry's effects and its applied mark in one batch. Returns the new mark, and the
 /// comparison marker of the entry. `None`: it has no marker.
@@ -132,7 +140,7 @@ fn apply_entry(
     trees: &dyn Trees,
     index: LogIndex,
     payload: &Bytes,
-    observer: Option<&dyn Observer>,
+    (observer, feeds): EntryObservers<'_>,
 ) -> Result<(Mark, Option<Bytes>)> {
     let (head, changes) = read_entry(payload).map_err(corrupt)?;
     let EntryHead { time, first_version, updates, sign } = head;
@@ -149,12 +157,16 @@ fn apply_entry(
     if observer.is_some() {
         layout::row_key(group, BOOKKEEPING_BUCKET, &[], &mut prefix);
     }
+    let derivation = RefCell::new(Some(feeds.derive(group, index)));
     let mut marker = None;
     let observe = |change: &RowChange| {
         if let RowChange::Put(key, round) = change
             && is_marker(key)
         {
             marker = Some(round.clone());
+        }
+        if let Some(derivation) = derivation.borrow_mut().as_mut() {
+            derivation.observe(change);
         }
         let Some(observer) = observer else { return };
         if let Some(key) = change.key().strip_prefix(prefix.as_slice()) {
@@ -164,20 +176,30 @@ fn apply_entry(
             }
         }
     };
-    let malformed = Cell::new(None::<Malformed>);
-    let effects =
-        changes.map_while(|change| change.map_err(|error| malformed.set(Some(error))).ok());
+    let failure = RefCell::new(None);
+    let effects = changes.map_while(|change| {
+        change.map_err(|error| *failure.borrow_mut() = Some(corrupt(error))).ok()
+    });
     let effects = effects.inspect(observe);
+    // Behind the last effect: for each key, that one counts.
+    let feed_changes = std::iter::once_with(|| {
+        let derivation = derivation.take().filter(|_| failure.borrow().is_none());
+        let stamp = EntryStamp { time, next_version: mark.next_version };
+        derivation.map_or(Ok(Vec::new()), |derivation| derivation.finish(stamp))
+    });
+    let feed_changes = feed_changes
+        .map_while(|changes| changes.map_err(|error| *failure.borrow_mut() = Some(error)).ok());
     // A partial entry never counts as applied: the next start must apply it again.
-    let last_changes = configuration_change
-        .into_iter()
+    let last_changes = feed_changes
+        .flatten()
+        .chain(configuration_change)
         .chain([mark_change])
-        .take_while(|_| malformed.get().is_none());
+        .take_while(|_| failure.borrow().is_none());
     let mut all = effects.chain(last_changes);
     trees.apply(&mut all).map_err(store_error)?;
     drop(all);
-    match malformed.take() {
-        Some(error) => Err(corrupt(error)),
+    match failure.into_inner() {
+        Some(error) => Err(error),
         None => Ok((mark, marker)),
     }
 }
@@ -198,11 +220,13 @@ mod tests {
         let mut key = Vec::new();
         layout::mark_key(group, &mut key);
         let (mut malformed, mut half) = (0, 0);
+        let feeds = AppliedFeeds::default();
         for length in 0..whole.len() {
             let trees = MemoryTrees::new(1 << 20);
             let cut = whole.slice(..length);
             // Cut between two changes it is another entry.
-            let Err(error) = apply_entry_to(group, &trees, LogIndex(1), &cut, None) else {
+            let Err(error) = apply_entry_to(group, &trees, LogIndex(1), &cut, (None, &feeds))
+            else {
                 continue;
             };
             let mark = trees.get(&key).expect("memory");
@@ -212,7 +236,7 @@ mod tests {
         }
         assert!(malformed > half && half > 0, "{half} of {malformed} stop behind the first change");
         let trees = MemoryTrees::new(1 << 20);
-        apply_entry_to(group, &trees, LogIndex(1), &whole, None).expect("a whole value");
+        apply_entry_to(group, &trees, LogIndex(1), &whole, (None, &feeds)).expect("a whole value");
         assert!(trees.get(&key).expect("memory").is_some());
     }
 
@@ -226,8 +250,8 @@ mod tests {
             let mut batch = PendingEntry::new(index, 5, first_version, 0, EntryBuffers::default());
             batch.put_raw(b"one", b"1");
             batch.updates = 1;
-            let trees = MemoryTrees::new(1 << 20);
-            let applied = apply_entry_to(group, &trees, index, &batch.close(), None);
+            let (trees, feeds) = (MemoryTrees::new(1 << 20), AppliedFeeds::default());
+            let applied = apply_entry_to(group, &trees, index, &batch.close(), (None, &feeds));
             assert_eq!(applied.is_ok(), is_sound);
             assert_eq!(trees.get(&key).expect("memory").is_some(), is_sound);
         }

@@ -7,6 +7,7 @@ use super::seals::Seal;
 use super::{apply, inbox, witness_log};
 use base::{GroupId, LogIndex, Reason};
 use bytes::Bytes;
+use replica_state::feed::AppliedFeeds;
 use replica_state::index_row::EntryRow;
 use replica_state::layout::{self, Mark};
 use replica_state::replicated_index::ReplicatedIndex;
@@ -62,7 +63,8 @@ fn apply_entry(bytes: &Bytes) {
     layout::mark_key(GROUP, &mut key);
     let applied = |trees: &MemoryTrees| trees.get(&key).expect("memory can be read");
     let trees = MemoryTrees::new(1 << 20);
-    match apply::apply_entry_to(GROUP, &trees, LogIndex(5), bytes, None) {
+    let feeds = AppliedFeeds::default();
+    match apply::apply_entry_to(GROUP, &trees, LogIndex(5), bytes, (None, &feeds)) {
         Ok(mark) => {
             let (head, _) = read_entry(bytes).expect("it was read before");
             assert_eq!((mark.applied, mark.time), (5, head.time));

@@ -24,6 +24,7 @@ use super::witness_log::WitnessLog;
 use crate::bucket::Bucket;
 use base::{Error, GroupId, LogIndex, Result};
 use bytes::Bytes;
+use replica_state::feed::AppliedFeeds;
 use runtime::metrics::Metrics;
 use runtime::submit::Ticket;
 use runtime::sync::MutexGuard;
@@ -51,6 +52,8 @@ pub struct Group {
     pub seals: Arc<Seals>,
     /// Indexes of the group's buckets, by the applied rows.
     pub indexes: Arc<AppliedIndexes>,
+    /// Feeds of the group's buckets, by the applied rows.
+    pub feeds: AppliedFeeds,
     /// Entries that a witness keeps in place of rows.
     pub(super) witness_log: Option<std::sync::Mutex<WitnessLog>>,
     /// Pauses of applying while the store lags.
@@ -87,7 +90,8 @@ impl Group {
             recovered.is_witness_replica.then(|| WitnessLog::load(id, &shared)).transpose();
         let indexes = AppliedIndexes::load(id, &*shared.trees);
         let load_error = loaded.as_ref().err().or(witness_log.as_ref().err());
-        let load_error = load_error.or(indexes.as_ref().err()).cloned();
+        let feeds = AppliedFeeds::load(id, &*shared.trees);
+        let load_error = load_error.or(indexes.as_ref().err()).or(feeds.as_ref().err()).cloned();
         let (seals, observer) = (Arc::new(loaded.unwrap_or_default()), OnceLock::new());
         let indexes = Arc::new(indexes.unwrap_or_default());
         if id != GroupId::DIRECTORY {
@@ -106,6 +110,7 @@ impl Group {
             observer,
             seals,
             indexes,
+            feeds: feeds.unwrap_or_default(),
             witness_log: witness_log.unwrap_or_default(),
             pauses: WriterPauses::default(),
             tracking: DirtyKeyTracking::default(),

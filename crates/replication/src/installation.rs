@@ -50,7 +50,8 @@ enum InstallPhase {
     DropEntries(StagedSnapshot),
     /// The store exchanges the rows.
     Switch(StagedSnapshot),
-    /// The observer learns which rows have changed. `None`: there is no observer.
+    /// The feeds in force are read anew, and the observer learns which rows have changed. `None`:
+    /// there is no observer.
     Report(InstalledSnapshot, Option<Box<dyn Snapshot>>),
 }
 
@@ -98,6 +99,8 @@ impl Installation {
             InstallPhase::DropEntries(staged) => drop_entries(self.group, staged),
             InstallPhase::Switch(staged) => switch(self.group, staged),
             InstallPhase::Report(installed, before) => {
+                // Before entries are applied again, which derive feed entries by this state.
+                self.group.feeds.reload(self.group.id, &*self.group.shared.trees)?;
                 if let (Some(observer), Some(before)) = (self.group.observer.get(), before) {
                     let after = self.group.shared.trees.snapshot();
                     report_changes(self.group.id, &**observer, &*before, &*after)?;

@@ -33,6 +33,7 @@ pub mod entry_times;
 mod evaluate;
 mod expiry_index;
 mod expiry_sweep;
+mod feed;
 mod flow_control;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -86,5 +87,6 @@ mod witness_log;
 
 pub use compare::GroupComparison;
 pub use evaluate::Weight;
+pub use feed::TrimStep;
 pub use indexing::IndexStep;
 pub use witness_log::append_entry;

@@ -133,7 +133,7 @@ impl<'a> RowReader<'a> {
                 return Err(Error::new(Reason::NotSupported, text));
             }
             Read::Feed(_) => {
-                let text = "feeds of consistent buckets are not read yet";
+                let text = "a feed is read by its bucket's name: its token belongs to the name";
                 return Err(Error::new(Reason::NotSupported, text));
             }
         };

@@ -13,6 +13,7 @@ use base::{Ballot, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use dynamo::replay as vnodes;
 use logic::consensus::{Replay, Replica, RestoredState, Tear};
+use replica_state::feed::AppliedFeeds;
 use replica_state::layout::{Mark, configuration_key, mark_key, read_configuration};
 use replication::append_entry;
 use replication::apply::apply_entry_to;
@@ -210,6 +211,8 @@ pub(super) struct GroupReplay {
     positions: LogPositions,
     is_witness_replica: bool,
     repaired: BTreeMap<LogIndex, Bytes>,
+    /// Feeds by the applied rows.
+    feeds: AppliedFeeds,
 }
 
 impl GroupReplay {
@@ -234,6 +237,7 @@ impl GroupReplay {
             positions: LogPositions::default(),
             is_witness_replica,
             repaired,
+            feeds: AppliedFeeds::load(id, trees)?,
         })
     }
 
@@ -281,7 +285,9 @@ impl GroupReplay {
             self.mark = match (apply, self.is_witness_replica) {
                 (false, _) => continue,
                 (true, true) => append_entry(self.id, trees, index, &payload, true)?,
-                (true, false) => apply_entry_to(self.id, trees, index, &payload, None)?,
+                (true, false) => {
+                    apply_entry_to(self.id, trees, index, &payload, (None, &self.feeds))?
+                }
             };
         }
         Ok(())

@@ -16,6 +16,7 @@ use base::{BucketId, GroupId, Key, LogIndex, Properties, Range, Result, Update, 
 use bytes::Bytes;
 use logic::consensus::Replica;
 use proptest::prelude::*;
+use replica_state::feed::AppliedFeeds;
 use replica_state::layout::{Mark, StoredRow};
 use runtime::mutants::Mutant;
 use runtime::world;
@@ -193,7 +194,9 @@ impl BareGroup {
         while let Some(index) = self.queue.next_proposal().map(|entry| entry.index) {
             let (payload, _) = self.queue.payload(index);
             self.queue.mark_proposed();
-            self.mark = apply_entry_to(GROUP, &self.trees, index, &payload, None).expect("memory");
+            let observers = (None, &AppliedFeeds::default());
+            let applied = apply_entry_to(GROUP, &self.trees, index, &payload, observers);
+            self.mark = applied.expect("memory");
             self.check_applied();
         }
         self.queue.release_applied(LogIndex(u64::MAX));

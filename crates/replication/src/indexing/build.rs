@@ -24,14 +24,14 @@ use std::ops::Bound;
 const PAGE_KEYS: usize = 256;
 /// Bytes of rows that are read, and of entries that are written, at which a page ends. The last row
 /// may exceed it.
-const PAGE_BYTES: usize = 1 << 20;
+pub(crate) const PAGE_BYTES: usize = 1 << 20;
 
-/// Outcome of a step.
+/// Outcome of a step of an index or a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexStep {
     /// Bytes that were read and written.
     pub bytes: usize,
-    /// True if nothing is left to do: the index is ready, has failed, or is gone.
+    /// True if nothing is left to do: it is ready, has failed, or is gone.
     pub is_last: bool,
 }
 
@@ -47,12 +47,12 @@ enum AddedRow {
 }
 
 /// Page of rows under a prefix of tree keys.
-struct StepPage {
+pub(crate) struct StepPage {
     /// Rows with the ends of their tree keys, behind the prefix.
-    rows: Vec<(Bytes, Bytes)>,
-    bytes: usize,
+    pub rows: Vec<(Bytes, Bytes)>,
+    pub bytes: usize,
     /// True if no row follows.
-    is_last: bool,
+    pub is_last: bool,
 }
 
 /// Takes the next step of an index.
@@ -226,7 +226,7 @@ fn remove(
 }
 
 /// Returns true if a bucket has a row, expired or not.
-pub(super) fn has_rows(overlay: &mut Overlay, bucket: BucketId) -> Result<bool> {
+pub(crate) fn has_rows(overlay: &mut Overlay, bucket: BucketId) -> Result<bool> {
     let (mut prefix, mut found) = (Vec::new(), false);
     layout::bucket_key(overlay.group, Space::Row, bucket, &[], &mut prefix);
     let high = Bytes::from(prefix_end(&prefix).expect("a space is not all 0xFF"));
@@ -239,7 +239,11 @@ pub(super) fn has_rows(overlay: &mut Overlay, bucket: BucketId) -> Result<bool> 
 }
 
 /// Reads a page of rows behind a cursor, which is the end of a tree key behind `prefix`.
-fn read_page(overlay: &mut Overlay, prefix: Vec<u8>, cursor: Option<&Bytes>) -> Result<StepPage> {
+pub(crate) fn read_page(
+    overlay: &mut Overlay,
+    prefix: Vec<u8>,
+    cursor: Option<&Bytes>,
+) -> Result<StepPage> {
     let high = Bytes::from(prefix_end(&prefix).expect("a space is not all 0xFF"));
     let low = match cursor {
         Some(cursor) => Bound::Excluded(Bytes::from([&prefix[..], cursor].concat())),

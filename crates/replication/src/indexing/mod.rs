@@ -22,3 +22,4 @@ mod write;
 mod tests;
 
 pub use build::IndexStep;
+pub(crate) use build::{PAGE_BYTES, has_rows, read_page};

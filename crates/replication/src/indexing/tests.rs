@@ -20,6 +20,7 @@ use indexes::{
     ValueFormat, ValueType, stored_entries,
 };
 use logic::consensus::Replica;
+use replica_state::feed::AppliedFeeds;
 use replica_state::index_check::check_indexes;
 use replica_state::layout::{Mark, StoredRow};
 use replica_state::replicated_index::{IndexPhase, ReplicatedIndex};
@@ -79,6 +80,7 @@ struct IndexedGroup {
     mark: Mark,
     now_ms: u64,
     applied_indexes: AppliedIndexes,
+    feeds: AppliedFeeds,
 }
 
 impl IndexedGroup {
@@ -92,6 +94,7 @@ impl IndexedGroup {
             mark,
             now_ms: 1,
             applied_indexes: AppliedIndexes::default(),
+            feeds: AppliedFeeds::default(),
         }
     }
 
@@ -154,7 +157,8 @@ impl IndexedGroup {
             self.queue.mark_proposed();
             let observer = Some(&self.applied_indexes as &dyn crate::group::Observer);
             self.mark =
-                apply_entry_to(GROUP, &self.trees, index, &payload, observer).expect("memory");
+                apply_entry_to(GROUP, &self.trees, index, &payload, (observer, &self.feeds))
+                    .expect("memory");
             check(&*self.trees.snapshot(), "applied");
         }
         self.queue.release_applied(LogIndex(u64::MAX));

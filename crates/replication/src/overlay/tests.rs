@@ -11,6 +11,7 @@ use base::limits::VALUE_UPDATES_MAX;
 use base::{Properties, Update};
 use logic::consensus::Replica;
 use proptest::prelude::*;
+use replica_state::feed::AppliedFeeds;
 use replica_state::layout::Mark;
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
@@ -264,7 +265,8 @@ impl Master {
                     };
                     let (payload, _) = self.queue.payload(index);
                     self.queue.mark_proposed();
-                    crate::apply::apply_entry_to(GROUP, &self.trees, index, &payload, None)
+                    let observers = (None, &AppliedFeeds::default());
+                    crate::apply::apply_entry_to(GROUP, &self.trees, index, &payload, observers)
                         .expect("memory");
                     self.queue.release_applied(index);
                 }

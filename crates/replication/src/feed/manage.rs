@@ -1,0 +1,113 @@
+//! Begin and end of feeds, as rows of the group's own that its master writes.
+
+use super::build;
+use super::trim::{self, TrimStep};
+use crate::bucket::Bucket;
+use crate::group::Group;
+use crate::indexing::{IndexStep, has_rows};
+use crate::overlay::Overlay;
+use crate::seals::BOOKKEEPING_BUCKET;
+use base::error::corrupt;
+use base::{BucketId, Error, Reason, Result};
+use change_feed::{FeedMaking, FeedPhase, FeedRecord, feed_record_key};
+use runtime::submit::Ticket;
+
+impl Overlay<'_> {
+    /// Returns the record of a bucket's feed.
+    pub fn feed_record(&mut self, bucket: BucketId) -> Result<Option<FeedRecord>> {
+        let row = self.row(BOOKKEEPING_BUCKET, &feed_record_key(bucket))?;
+        row.map(|row| FeedRecord::decode(&row.value).map_err(corrupt)).transpose()
+    }
+
+    /// Writes the record of a bucket's feed.
+    pub fn put_feed_record(&mut self, bucket: BucketId, record: &FeedRecord) -> Result<()> {
+        self.put(BOOKKEEPING_BUCKET, &feed_record_key(bucket), None, &[&record.encode()])
+    }
+
+    /// Begins the feed of a bucket: every later change is added to it. It is ready at once if the
+    /// bucket has no row. One that was begun keeps or leaves out values from here on. Errors:
+    /// `changed` while a former feed is being removed.
+    pub fn begin_feed(&mut self, bucket: BucketId, has_values: bool) -> Result<()> {
+        let begun = match self.feed_record(bucket)? {
+            Some(record) if record.phase == FeedPhase::Dropping => {
+                let text = "the former feed of the bucket is being removed";
+                return Err(Error::new(Reason::Changed, text));
+            }
+            Some(record) if record.has_values == has_values => return Ok(()),
+            Some(record) => FeedRecord { has_values, ..record },
+            None => {
+                let is_empty = !has_rows(self, bucket)?;
+                FeedRecord {
+                    phase: if is_empty { FeedPhase::Ready } else { FeedPhase::Building },
+                    has_values,
+                    era: 0,
+                    making: FeedMaking { group: self.group, index: self.open.index },
+                    begun: self.version().0,
+                    rows: 0,
+                    cursor: None,
+                }
+            }
+        };
+        self.put_feed_record(bucket, &begun)
+    }
+
+    /// Ends the feed of a bucket: no change is added to it any more, and its entries are removed
+    /// step by step. Does nothing if there is none.
+    pub fn end_feed(&mut self, bucket: BucketId) -> Result<()> {
+        match self.feed_record(bucket)? {
+            Some(record) if record.phase != FeedPhase::Dropping => {
+                let (phase, cursor) = (FeedPhase::Dropping, None);
+                self.put_feed_record(bucket, &FeedRecord { phase, cursor, ..record })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Group {
+    /// Begins the feed of a bucket of this group; see [`Overlay::begin_feed`]. `epoch`: the
+    /// leadership epoch in which the caller decided it. Errors: `Changed` if that epoch has ended,
+    /// and another master may have decided otherwise; `Moved` as for an update of the bucket.
+    pub fn begin_feed(
+        &self,
+        bucket: &Bucket,
+        has_values: bool,
+        epoch: u64,
+    ) -> Result<Option<Ticket>> {
+        let begin = |overlay: &mut Overlay| {
+            self.check_epoch(epoch)?;
+            overlay.begin_feed(bucket.id, has_values)
+        };
+        self.write_for_bucket(bucket, begin).map(|(ticket, ())| ticket)
+    }
+
+    /// Ends the feed of a bucket, if it has one. Errors: see [`Self::begin_feed`].
+    pub fn end_feed(&self, bucket: &Bucket, epoch: u64) -> Result<Option<Ticket>> {
+        let end = |overlay: &mut Overlay| {
+            self.check_epoch(epoch)?;
+            overlay.end_feed(bucket.id)
+        };
+        self.write_for_bucket(bucket, end).map(|(ticket, ())| ticket)
+    }
+
+    /// Takes the next step of building or removing a feed. `applied`: its phase by the applied rows;
+    /// in another one nothing is done. The caller paces the steps by the bytes that each returns.
+    /// Errors: see [`Self::begin_feed`].
+    pub fn step_feed(&self, bucket: &Bucket, applied: FeedPhase, epoch: u64) -> Result<IndexStep> {
+        let step = |overlay: &mut Overlay| {
+            self.check_epoch(epoch)?;
+            build::step(overlay, bucket.id, applied)
+        };
+        self.write_for_bucket(bucket, step).map(|(_, step)| step)
+    }
+
+    /// Removes entries of a feed that are older than its bucket's properties say. Errors: see
+    /// [`Self::begin_feed`].
+    pub fn trim_feed(&self, bucket: &Bucket, epoch: u64) -> Result<TrimStep> {
+        let trim = |overlay: &mut Overlay| {
+            self.check_epoch(epoch)?;
+            trim::step(overlay, bucket)
+        };
+        self.write_for_bucket(bucket, trim).map(|(_, step)| step)
+    }
+}
