@@ -12,7 +12,7 @@ use super::rows::{
 use super::secret::{self, SecretRow};
 use base::error::corrupt;
 use base::{
-    BucketDescription, BucketId, BucketName, ClusterDescription, GroupId, IncarnationId,
+    BucketDescription, BucketId, BucketName, ClusterDescription, FeedMode, GroupId, IncarnationId,
     MemberDescription, NodeId, Properties, Result, Value,
 };
 use bytes::Bytes;
@@ -31,6 +31,8 @@ pub struct Catalog {
     moving: watch::Sender<BTreeSet<BucketName>>,
     /// Counted buckets, by group; one that moves is counted in both groups.
     counted: watch::Sender<BTreeSet<(GroupId, BucketId)>>,
+    /// Buckets with a feed, by group and number there.
+    fed: watch::Sender<BTreeMap<(GroupId, BucketId), BucketName>>,
     /// Members and placement by the applied rows.
     applied_cluster: Mutex<ClusterDescription>,
     /// Incarnation of each member that was admitted last.
@@ -60,6 +62,7 @@ impl Catalog {
             buckets: RwLock::default(),
             moving: watch::Sender::default(),
             counted: watch::Sender::default(),
+            fed: watch::Sender::default(),
             applied_cluster: Mutex::new(applied_cluster),
             incarnations: Mutex::default(),
             access: AccessTable::default(),
@@ -278,6 +281,17 @@ impl Catalog {
                 counted.extend(present);
             });
         }
+        let former = replaced.as_ref().and_then(|bucket| fed_place(bucket));
+        let present = buckets.get(name).and_then(|bucket| fed_place(bucket));
+        // Also if what the feed keeps has changed.
+        if former.is_some() || present.is_some() {
+            self.fed.send_modify(|fed| {
+                if let Some(place) = former {
+                    fed.remove(&place);
+                }
+                fed.extend(present.map(|place| (place, name.clone())));
+            });
+        }
         if let Some(replaced) = replaced {
             replaced.retire();
         }
@@ -291,6 +305,12 @@ impl Catalog {
     /// Returns the counted buckets by group as a watch, for callers that wait for a change.
     pub fn watch_counted(&self) -> watch::Receiver<BTreeSet<(GroupId, BucketId)>> {
         self.counted.subscribe()
+    }
+
+    /// Returns the buckets with a feed, by group and number there, as a watch, for callers that wait
+    /// for a change.
+    pub fn watch_fed(&self) -> watch::Receiver<BTreeMap<(GroupId, BucketId), BucketName>> {
+        self.fed.subscribe()
     }
 
     /// Calls a function with every bucket.
@@ -322,6 +342,11 @@ fn counted_places(bucket: &Bucket) -> Vec<(GroupId, BucketId)> {
     let target = bucket.moving.map(|moving| (moving.group, moving.id));
     let places = std::iter::once((bucket.group, bucket.id)).chain(target);
     places.filter(|_| bucket.properties.counted).collect()
+}
+
+/// Returns the group of a bucket with a feed, and its number there.
+fn fed_place(bucket: &Bucket) -> Option<(GroupId, BucketId)> {
+    (bucket.properties.feed != FeedMode::Off).then_some((bucket.group, bucket.id))
 }
 
 fn properties(value: Option<&Value>) -> Result<Option<Arc<Properties>>> {
