@@ -1,8 +1,8 @@
 //! Replicas on one node: the groups and vnodes that it has a part in, from recovery to the stop,
 //! with the data directory, the flushes and the maintenance that they share.
 //!
-//! Knows which replicas are here, how they come back from the disk, who drives them, and when the
-//! store is flushed, merged, compared and copied. It knows no request of a client and no way of
+//! Knows which replicas are here, how they come back from the disk, who drives them, when the store
+//! is flushed, merged, compared and copied, and when feeds are built and trimmed. It knows no request of a client and no way of
 //! one: it asks no other node but through the replicas' own messages, and nobody here decides
 //! which groups the node should have.
 //!
@@ -18,6 +18,8 @@ mod data_dir;
 pub mod disk_alarm;
 mod disk_health;
 pub mod dropped_bucket;
+mod feed_keeper;
+mod feed_samples;
 pub mod flush;
 pub mod group_lifecycle;
 mod group_ref;
@@ -34,6 +36,8 @@ pub use audit::ReplicaAudit;
 pub use checkpoint::Checkpointer;
 pub use data_dir::OpenDataDir;
 pub use disk_health::DiskHealth;
+pub use feed_keeper::{DirectoryFreshness, FeedKeeper, FreshnessFuture};
+pub use feed_samples::feed_samples;
 pub use flush::StoreFlusher;
 pub use group_lifecycle::GroupHost;
 pub use group_ref::{GroupRef, RemoteGroup};

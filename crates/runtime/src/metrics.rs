@@ -53,6 +53,10 @@ pub struct Metrics {
     pub may_lack: AtomicU64,
     /// Entries of indexes that a check found wrong, and mended.
     pub index_entries_mended: AtomicU64,
+    /// Old entries removed from feeds of changes.
+    pub feed_entries_removed: AtomicU64,
+    /// Pages of feeds that began again, because their readers were away for too long.
+    pub feed_restarts: AtomicU64,
     /// Counters of available buckets.
     pub available: AvailableCounters,
     sync_us: Mutex<SyncTimes>,

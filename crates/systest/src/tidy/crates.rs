@@ -17,25 +17,17 @@ pub struct CrateRule {
 }
 
 /// Crates that the state of replicas on the consistent path may import.
-const PATH: &[&str] =
-    &["base", "change_feed", "indexes", "logic", "store", "runtime", "transport"];
+const PATH: &[&str] = &["base", "change_feed", "indexes", "logic", "store", "runtime", "transport"];
 /// Crates that the consistent path may import.
-const REPLICATION_IMPORTS: &[&str] = &[
-    "base",
-    "change_feed",
-    "logic",
-    "indexes",
-    "store",
-    "runtime",
-    "transport",
-    "replica_state",
-];
+const REPLICATION_IMPORTS: &[&str] =
+    &["base", "change_feed", "logic", "indexes", "store", "runtime", "transport", "replica_state"];
 /// Crates that the available path may import.
 const DYNAMO_IMPORTS: &[&str] =
     &["base", "change_feed", "indexes", "logic", "store", "runtime", "transport", "vnode_rows"];
 /// Crates whose replicas a node hosts, and what these are made of.
 const REPLICA_HOST_IMPORTS: &[&str] = &[
     "base",
+    "change_feed",
     "logic",
     "store",
     "runtime",

@@ -1,0 +1,76 @@
+//! Samples of the feeds in the groups that a node leads.
+
+use crate::groups::Groups;
+use base::GroupId;
+use replica_state::feed::{FeedExtent, feed_extent};
+use replication::group::Group;
+use runtime::metrics::Metrics;
+use runtime::sample::{Sample, SampleKind};
+use std::sync::atomic::Ordering;
+
+/// Maximum number of a group's feeds that are read for samples; others are left out.
+const FEEDS_READ_MAX: usize = 1_000;
+
+/// Returns the samples: counters of the node, and gauges of each group that it leads.
+pub fn feed_samples(groups: &Groups, metrics: &Metrics) -> Vec<Sample> {
+    let counter = |name, help, value| Sample {
+        name,
+        help,
+        kind: SampleKind::Counter,
+        labels: Vec::new(),
+        value,
+    };
+    let removed = metrics.feed_entries_removed.load(Ordering::Relaxed) as f64;
+    let restarts = metrics.feed_restarts.load(Ordering::Relaxed) as f64;
+    let mut samples = vec![
+        counter(
+            "credenza_feed_entries_removed_total",
+            "Old entries that were removed from feeds.",
+            removed,
+        ),
+        counter(
+            "credenza_feed_restarts_total",
+            "Pages that began again because their readers were away for too long.",
+            restarts,
+        ),
+    ];
+    for group in groups.all() {
+        if group.id != GroupId::DIRECTORY && group.leadership.is_master() {
+            samples.extend(group_samples(&group));
+        }
+    }
+    samples
+}
+
+fn group_samples(group: &Group) -> Vec<Sample> {
+    let feeds = group.feeds.buckets();
+    if feeds.is_empty() {
+        return Vec::new();
+    }
+    let snapshot = group.shared.trees.snapshot();
+    let now = group.applied.time();
+    let (mut entries, mut bytes, mut oldest_ms) = (0, 0, 0);
+    for bucket in feeds.into_iter().take(FEEDS_READ_MAX) {
+        // A row that can't be read is reported by who needs it.
+        let extent = feed_extent(&*snapshot, (group.id, bucket)).unwrap_or_default();
+        let FeedExtent { entries: more, bytes: more_bytes, oldest_time } = extent;
+        entries += more;
+        bytes += more_bytes;
+        oldest_ms = oldest_ms.max(oldest_time.map_or(0, |time| now.saturating_sub(time)));
+    }
+    [
+        ("credenza_feed_entries", "Entries of feeds.", entries as f64),
+        ("credenza_feed_bytes", "Size of the entries of feeds.", bytes as f64),
+        (
+            "credenza_feed_oldest_seconds",
+            "Age of the oldest entry of a feed that is kept for its age.",
+            oldest_ms as f64 / 1e3,
+        ),
+    ]
+    .into_iter()
+    .map(|(name, help, value)| {
+        let labels = vec![("group", group.id.to_string())];
+        Sample { name, help, kind: SampleKind::Gauge, labels, value }
+    })
+    .collect()
+}
