@@ -11,6 +11,7 @@ use crate::act_recorder::{ActRecorder, PendingRecords};
 use crate::answers::Answers;
 use crate::cluster::{ClusterAgent, ClusterView, MemberCalls, OwnIncarnations};
 use crate::diagnostics::Diagnostics;
+use crate::feed_read::FeedWatchers;
 use crate::levels::LevelKeeper;
 use crate::locator::GroupLocator;
 use crate::moves::{RoutedDirectory, move_settings};
@@ -259,6 +260,7 @@ impl Handles {
             available: self.available.clone(),
             readiness: Arc::new(readiness),
             answers: Answers::new(self.settings.memory_bytes_max),
+            feed_watchers: FeedWatchers::default(),
             incoming: self.available.incoming.clone(),
             metrics: self.disk.metrics.clone(),
             space: self.disk.space.clone(),

@@ -4,6 +4,7 @@
 //! this number from its own rows, and says in which phase they are. So a directory that is older
 //! than the group's rows, or newer, refuses a query and never lets one miss a record.
 
+use crate::feed_read::answer_feed;
 use crate::index_keeper::{failure_cause, progress_of};
 use base::index::{BuildProgress, IndexContent, IndexQuery, index_failed, no_such_index};
 use base::reply::IndexRecord;
@@ -32,6 +33,7 @@ pub(crate) fn read_rows(
 ) -> Result<Reply> {
     match read {
         Read::Index(query) => answer_query(catalog, group, of, (query, None)),
+        Read::Feed(query) => answer_feed(group, of, query),
         read => read::read(group, of.bucket, read),
     }
 }
@@ -45,6 +47,7 @@ pub(crate) fn read_rows_at_once(
     read: &Read,
 ) -> Option<Result<Reply>> {
     match read {
+        Read::Feed(_) => None,
         // Records may be large, and lie anywhere on the disk.
         Read::Index(query) if read::is_long(read) || query.want == IndexContent::Records => None,
         Read::Index(query) => Some(answer_query(catalog, group, of, (query, Some(BYTES_AT_ONCE)))),

@@ -1,8 +1,10 @@
-//! Moves of buckets on this node: what they need of the router, and their sizes and pauses.
+//! Moves of buckets on this node: what they and the keeper of feeds need of the router, and the
+//! sizes and pauses of moves.
 
 use crate::route::Router;
 use base::{BucketName, DirectoryCall};
 use bucket_moves::{DirectoryAccess, DirectoryFuture, MoveSettings};
+use replica_host::{DirectoryFreshness, FreshnessFuture};
 use replication::group::Group;
 use std::sync::Arc;
 
@@ -20,6 +22,12 @@ impl DirectoryAccess for RoutedDirectory {
 
     fn execute(&self, bucket: BucketName, call: DirectoryCall) -> DirectoryFuture<'_> {
         Box::pin(self.0.call_directory(bucket, call))
+    }
+}
+
+impl DirectoryFreshness for RoutedDirectory {
+    fn make_current<'a>(&'a self, group: &'a Group) -> FreshnessFuture<'a> {
+        Box::pin(self.0.make_directory_current(group))
     }
 }
 

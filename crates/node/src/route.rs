@@ -4,6 +4,7 @@ use crate::access::Authorizer;
 use crate::act_recorder::{ActRecorder, PendingRecords};
 use crate::answers::Answers;
 use crate::diagnostics::Diagnostics;
+use crate::feed_read::{FeedWatchers, event_wait};
 use crate::flow::{Caller, Flow};
 use crate::levels::LevelKeeper;
 use crate::locator::GroupLocator;
@@ -70,6 +71,8 @@ pub(crate) struct Router {
     pub readiness: Arc<Readiness>,
     /// Memory for answers.
     pub answers: Answers,
+    /// Requests that wait for events of feeds.
+    pub feed_watchers: FeedWatchers,
     /// Admission of requests that other nodes forward.
     pub incoming: Arc<CallAdmission>,
     pub metrics: Arc<Metrics>,
@@ -147,12 +150,17 @@ impl Router {
 
     /// Submits a request on the path that was resolved for it.
     #[inline]
-    fn submit_to(
+    pub(crate) fn submit_to(
         self: &Arc<Router>,
         flow: &mut Flow,
         request: Request,
         route: Result<Route>,
     ) -> SubmitResult {
+        if let Some(wait) = event_wait(&request)
+            && !matches!(route, Ok(Route::Available(_)))
+        {
+            return self.submit_watch(flow, request, (route, wait));
+        }
         let evaluated = match route {
             Ok(Route::Available(properties)) => return self.submit_available(request, properties),
             Ok(Route::Local(Local { group, .. }))

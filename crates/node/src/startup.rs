@@ -4,7 +4,10 @@ use crate::assembly::{RecoveredParts, assemble};
 use crate::cluster::OwnIncarnations;
 use crate::count_keeper::{self, CountKeeper};
 use crate::index_keeper::{self, IndexKeeper};
+use crate::locator::GroupLocator;
+use crate::moves::RoutedDirectory;
 use crate::ring_replacement::{self, RingReplacement};
+use crate::route::Router;
 use crate::shutdown::DropGuard;
 use crate::vnode_index_keeper::{self, VnodeIndexKeeper};
 use crate::{Node, NodeSettings, access_bootstrap, alarm_watch, cluster, dispatch, master_alarm};
@@ -16,7 +19,7 @@ use logic::consensus::Configuration;
 use replica_host::group_lifecycle::drive;
 use replica_host::housekeeping::Merger;
 use replica_host::recovery::{Recovered, recover};
-use replica_host::{Groups, Lifecycle, disk_alarm};
+use replica_host::{FeedKeeper, Groups, Lifecycle, disk_alarm};
 use replication::group::Group;
 use runtime::log_writer::{AppendCompletion, AppendSink, store_error};
 use runtime::{Beat, Watch, world};
@@ -129,8 +132,16 @@ pub(crate) fn start_node_loops(node: &Node, is_stored: bool) {
     loops.spawn("moves", FOR_OTHERS, bucket_moves::reconcile(node.moves.clone()));
     loops.spawn("counts", FOR_OTHERS, count_keeper::run(CountKeeper::new(router.clone())));
     loops.spawn("indexes", FOR_OTHERS, index_keeper::run(IndexKeeper::new(router.clone())));
+    loops.spawn("feeds", FOR_OTHERS, feed_keeper(router).run());
     let keeper = VnodeIndexKeeper::new(router.clone());
     loops.spawn("indexes of vnodes", FOR_OTHERS, vnode_index_keeper::run(keeper));
+}
+
+fn feed_keeper(router: &Arc<Router>) -> FeedKeeper {
+    let GroupLocator { groups, catalog, .. } = &router.locator;
+    let directory = Box::new(RoutedDirectory(router.clone()));
+    let (metrics, lifecycle) = (router.metrics.clone(), router.lifecycle.clone());
+    FeedKeeper::new(groups.clone(), catalog.clone(), directory, metrics, lifecycle)
 }
 
 /// Starts all background tasks of available buckets.

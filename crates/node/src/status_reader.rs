@@ -8,7 +8,7 @@ use crate::settings::NodeSettings;
 use crate::status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
 use base::{Alarm, FeatureLevel};
 use dynamo::AvailableStatus;
-use replica_host::{DiskHealth, Lifecycle, follows};
+use replica_host::{DiskHealth, Lifecycle, feed_samples, follows};
 use replica_state::snapshot::Snapshots;
 use replication::group::Group;
 use runtime::sample::{Sample, SampleKind};
@@ -296,7 +296,8 @@ impl StatusReader {
             let help = "Free inodes of the data disk.";
             plain(SampleKind::Gauge, ("credenza_disk_free_files", help, free as f64))
         });
-        let paths = groups.chain(self.view.available.samples());
+        let feeds = feed_samples(&self.view.groups, m);
+        let paths = groups.chain(self.view.available.samples()).chain(feeds);
         let paths = paths.chain(status.alarms.iter().map(alarm_sample));
         counters.chain(gauges).chain(files).chain(paths).collect()
     }
