@@ -14,6 +14,7 @@ mod entry;
 mod position;
 mod record;
 mod retention;
+mod sent_feed;
 mod token;
 mod totals;
 
@@ -23,5 +24,6 @@ pub use record::{
     FEED_RECORD, FeedMaking, FeedPhase, FeedRecord, feed_record_key, read_feed_record_key,
 };
 pub use retention::{KeptEntry, RETENTION_NAME, Retention, RetentionBounds};
+pub use sent_feed::{SENT_FEED_BYTES_MAX, SentEntry, SentFeed};
 pub use token::{ConsistentToken, TokenForm, decode_token, encode_token};
 pub use totals::{FeedTotals, TOTALS_NAME};

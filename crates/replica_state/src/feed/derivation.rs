@@ -33,7 +33,7 @@ pub struct FeedDerivation<'a> {
     last_effects: BTreeMap<Bytes, LastEffect>,
     /// Number of effects on rows of buckets with feeds.
     effects: u32,
-    /// Entries that the effects themselves add: those of builders.
+    /// Entries that the effects themselves add: those of builders, and of another group.
     added: BTreeMap<BucketId, FeedTotals>,
     error: Option<Error>,
 }
@@ -105,7 +105,7 @@ impl<'a> FeedDerivation<'a> {
                 };
                 self.last_effects.insert(key.clone(), effect);
             }
-            Space::Feed if record.phase.is_in_force() => {
+            Space::Feed => {
                 if let Some(row) = row {
                     self.added.entry(bucket).or_default().add(key.len() + row.len());
                 }

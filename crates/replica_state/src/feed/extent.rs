@@ -1,7 +1,6 @@
 //! Extent of a feed, for metrics.
 
-use super::rows::{feed_key, load_retention, read_totals, totals_key};
-use crate::layout::{self, Space};
+use super::rows::{feed_key, feed_prefix, load_retention, read_totals, totals_key};
 use base::error::corrupt;
 use base::range::prefix_end;
 use base::{BucketId, GroupId, Result};
@@ -31,9 +30,8 @@ pub fn feed_extent(
     let retention = load_retention(snapshot, group, bucket)?;
     let totals = snapshot.get(&totals_key(group, bucket)).map_err(store_error)?;
     let totals = read_totals(totals.as_ref())?;
-    let mut prefix = Vec::new();
-    layout::bucket_key(group, Space::Feed, bucket, &[], &mut prefix);
-    let high = Bytes::from(prefix_end(&prefix).expect("a space is not all 0xFF"));
+    let high =
+        Bytes::from(prefix_end(&feed_prefix(group, bucket)).expect("a space is not all 0xFF"));
     let examined = retention.round_end.max(retention.cursor);
     let low = Bound::Excluded(feed_key(group, bucket, examined));
     let next = snapshot.range(low, Bound::Excluded(high), false).next();

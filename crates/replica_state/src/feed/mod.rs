@@ -18,6 +18,7 @@ mod derivation;
 mod extent;
 mod page;
 mod rows;
+mod sending;
 mod trim_check;
 
 pub use applied::AppliedFeeds;
@@ -26,10 +27,11 @@ pub use derivation::{EntryStamp, FeedDerivation};
 pub use extent::{FeedExtent, feed_extent};
 pub use page::{FeedAnswer, FoundPage, PageOrigin, PageQuery, read_page};
 pub use rows::{
-    feed_key, read_feed_key, read_record_row, read_retention, read_totals, retention_key,
-    totals_key,
+    feed_key, feed_prefix, read_feed_key, read_record_row, read_retention, read_totals,
+    retention_key, totals_key,
 };
 
+pub use sending::sent_feed;
 pub use trim_check::is_trim_due;
 
 #[cfg(test)]

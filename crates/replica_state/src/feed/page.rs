@@ -4,8 +4,8 @@
 //! entry of the key follows otherwise. So the number of entries that a page passes over is bounded:
 //! it may end early, without an event, and its token goes on behind what was passed.
 
-use super::rows::{feed_key, load_record, load_retention, read_feed_key};
-use crate::layout::{self, Mark, Space, StoredRow};
+use super::rows::{feed_key, feed_prefix, load_record, load_retention, read_feed_key};
+use crate::layout::{self, Mark, StoredRow};
 use base::error::corrupt;
 use base::feed::FeedEventKind;
 use base::limits::ROW_OVERHEAD_BYTES;
@@ -164,9 +164,8 @@ impl<'a> PageReader<'a> {
     /// entry follows.
     fn read(&mut self, after: FeedPosition) -> Result<(FeedPosition, bool)> {
         let (group, bucket) = self.place;
-        let mut prefix = Vec::new();
-        layout::bucket_key(group, Space::Feed, bucket, &[], &mut prefix);
-        let high = Bytes::from(prefix_end(&prefix).expect("a space is not all 0xFF"));
+        let high =
+            Bytes::from(prefix_end(&feed_prefix(group, bucket)).expect("a space is not all 0xFF"));
         let low = Bound::Excluded(feed_key(group, bucket, after));
         let (mut last, mut passed) = (after, 0);
         for row in self.snapshot.range(low, Bound::Excluded(high), false) {

@@ -24,6 +24,13 @@ pub fn feed_key(group: GroupId, bucket: BucketId, position: FeedPosition) -> Byt
     key.into()
 }
 
+/// Returns the prefix of the tree keys of all entries of a bucket.
+pub fn feed_prefix(group: GroupId, bucket: BucketId) -> Bytes {
+    let mut key = Vec::with_capacity(ROW_PREFIX_BYTES);
+    layout::bucket_key(group, Space::Feed, bucket, &[], &mut key);
+    key.into()
+}
+
 /// Decodes the position in the tree key of an entry.
 pub fn read_feed_key(key: &[u8]) -> Result<FeedPosition> {
     FeedPosition::decode(key.get(ROW_PREFIX_BYTES..).unwrap_or_default()).map_err(corrupt)

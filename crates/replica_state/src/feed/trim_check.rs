@@ -1,7 +1,6 @@
 //! Check whether entries of a feed are to be removed, without the group's lock.
 
-use super::rows::{feed_key, load_retention, read_feed_key, read_totals, totals_key};
-use crate::layout::{self, Space};
+use super::rows::{feed_key, feed_prefix, load_retention, read_feed_key, read_totals, totals_key};
 use base::error::corrupt;
 use base::range::prefix_end;
 use base::{BucketId, GroupId, Properties, Result};
@@ -30,9 +29,8 @@ pub fn is_trim_due(
         keep_bytes: properties.feed_keep_bytes,
         totals: read_totals(totals.as_ref())?,
     };
-    let mut prefix = Vec::new();
-    layout::bucket_key(group, Space::Feed, bucket, &[], &mut prefix);
-    let high = Bytes::from(prefix_end(&prefix).expect("a space is not all 0xFF"));
+    let high =
+        Bytes::from(prefix_end(&feed_prefix(group, bucket)).expect("a space is not all 0xFF"));
     let low = Bound::Excluded(feed_key(group, bucket, retention.cursor));
     let Some(next) = snapshot.range(low, Bound::Excluded(high), false).next() else {
         return Ok(false);

@@ -12,6 +12,7 @@
 
 mod build;
 mod manage;
+mod moving;
 mod trim;
 
 #[cfg(test)]

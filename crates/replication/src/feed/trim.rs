@@ -9,9 +9,8 @@ use base::{BucketId, Result};
 use bytes::Bytes;
 use change_feed::{FeedEntry, FeedPhase, FeedPosition, KeptEntry, Retention, RetentionBounds};
 use replica_state::feed::{
-    feed_key, read_feed_key, read_retention, read_totals, retention_key, totals_key,
+    feed_key, feed_prefix, read_feed_key, read_retention, read_totals, retention_key, totals_key,
 };
-use replica_state::layout::{self, Space};
 use runtime::mutants::Mutant;
 use std::ops::Bound;
 
@@ -99,8 +98,7 @@ impl Overlay<'_> {
         retention: &Retention,
         bounds: &RetentionBounds,
     ) -> Result<DuePage> {
-        let mut prefix = Vec::new();
-        layout::bucket_key(self.group, Space::Feed, bucket, &[], &mut prefix);
+        let prefix = feed_prefix(self.group, bucket);
         let high = Bytes::from(prefix_end(&prefix).expect("a space is not all 0xFF"));
         let low = Bound::Excluded(feed_key(self.group, bucket, retention.cursor));
         let mut page = DuePage::default();
