@@ -23,6 +23,9 @@ pub(crate) struct Copier {
     group: Arc<Group>,
     bucket: BucketDigest,
     prefixes: [Bytes; 3],
+    /// True if rows that have expired are sent: the bucket has a feed, and the target adds their
+    /// deletes to it.
+    sends_expired: bool,
     /// Bytes of one part; a larger row forms a part of its own.
     part_bytes: usize,
 }
@@ -46,7 +49,8 @@ pub(crate) struct ScanRound {
 impl Copier {
     pub(crate) fn new(group: Arc<Group>, bucket: &Bucket, part_bytes: usize) -> Copier {
         let prefixes = prefixes(group.id, bucket.id);
-        Copier { group, bucket: bucket.digest, prefixes, part_bytes }
+        let sends_expired = group.feeds.find(bucket.id).is_some();
+        Copier { group, bucket: bucket.digest, prefixes, sends_expired, part_bytes }
     }
 
     /// Counts the bucket's rows, and their bytes. Blocks.
@@ -118,7 +122,8 @@ impl Copier {
             let key = key.slice(rows.len()..);
             let Some(row) = row else { return Ok(Some(Item::Removed { key })) };
             let expired = StoredRow::read(&row).map_err(corrupt)?.is_expired(now);
-            return Ok(Some(if expired { Item::Removed { key } } else { Item::Row { key, row } }));
+            let is_gone = expired && !self.sends_expired;
+            return Ok(Some(if is_gone { Item::Removed { key } } else { Item::Row { key, row } }));
         }
         let Some(row) = row else { return Ok(None) };
         let mut reader = Reader::new(&key[sessions.len()..]);

@@ -20,6 +20,7 @@ use base::error::corrupt;
 use base::limits::SESSION_WINDOW;
 use base::{BucketId, Error, GroupId, Reason, Result, UserDigest};
 use bytes::Bytes;
+use change_feed::{FeedRecord, SentFeed};
 use replica_state::layout::{StoredRow, StoredSession};
 use replica_state::replicated_index::ReplicatedIndex;
 use replication::group::Group;
@@ -130,9 +131,13 @@ fn write_request(group: &Group, request: &MoveRequest) -> Result<(Option<Ticket>
     // Counted under the lock that they are written under: nobody may close one before.
     let opened = Cell::new(Vec::new());
     let evaluate = |overlay: &mut Overlay| match request {
-        MoveRequest::Begin { bucket, time, indexes } => begin(overlay, *bucket, *time, indexes),
+        MoveRequest::Begin { bucket, time, indexes, feed } => {
+            begin(overlay, *bucket, *time, (indexes, feed.as_ref()))
+        }
         MoveRequest::Part { bucket, part, items } => apply_part(overlay, *bucket, *part, items),
-        MoveRequest::Close { bucket, time, indexes, .. } => close(overlay, *bucket, *time, indexes),
+        MoveRequest::Close { bucket, time, indexes, feed, .. } => {
+            close(overlay, *bucket, *time, (indexes, feed.as_deref()))
+        }
         MoveRequest::Progress { .. } => unreachable!("answered before"),
     };
     let write = |overlay: &mut Overlay| {
@@ -150,7 +155,7 @@ fn begin(
     overlay: &mut Overlay,
     bucket: BucketId,
     time: u64,
-    indexes: &[ReplicatedIndex],
+    (indexes, feed): (&[ReplicatedIndex], Option<&FeedRecord>),
 ) -> Result<Evaluation> {
     if BucketIntake::load(overlay, bucket)?.is_some() {
         let text = "the target already has rows with this bucket number: use another number";
@@ -160,6 +165,9 @@ fn begin(
     let time_offset_ms = now.cast_signed().wrapping_sub(time.cast_signed());
     BucketIntake { closed: false, time_offset_ms, part: 0 }.store(overlay, bucket)?;
     overlay.receive_indexes(bucket, indexes)?;
+    if let Some(feed) = feed {
+        overlay.receive_feed(bucket, feed)?;
+    }
     Ok((MoveReply::Done { time: now }, Vec::new()))
 }
 
@@ -209,6 +217,9 @@ fn apply_item(
             let expires = overlay.expires_at(bucket, key)?;
             overlay.remove(bucket, key, expires)?;
         }
+        Item::FeedEntry(sent) => {
+            overlay.receive_feed_entry(bucket, sent, |time| intake.to_local_time(time))?;
+        }
         Item::Session { session, stored } => {
             let existing = overlay.session(*session)?;
             // A session known here may have continued with other buckets: none of its fields may go
@@ -246,7 +257,7 @@ fn close(
     overlay: &mut Overlay,
     bucket: BucketId,
     time: u64,
-    indexes: &[ReplicatedIndex],
+    (indexes, feed): (&[ReplicatedIndex], Option<&SentFeed>),
 ) -> Result<Evaluation> {
     let (intake, now) = (require_intake(overlay, bucket)?, overlay.open.time);
     let local_time = intake.to_local_time(time);
@@ -259,5 +270,6 @@ fn close(
     }
     BucketIntake { closed: true, ..intake }.store(overlay, bucket)?;
     overlay.complete_indexes(bucket, indexes)?;
+    overlay.complete_feed(bucket, feed)?;
     Ok((MoveReply::Done { time: now }, Vec::new()))
 }

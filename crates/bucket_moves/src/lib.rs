@@ -27,7 +27,8 @@
 //! S removes the seal. Only the directory decides between the two, in one row.
 //!
 //! Sessions move along, with the outcomes of their windows: S's stay, T's get what they lack. The
-//! bucket's indexes are in force at T from 1 on, which derives their entries from the rows.
+//! bucket's indexes are in force at T from 1 on, which derives their entries from the rows. Entries
+//! of the bucket's feed are copied as they are, behind the rows, and T adds its own behind them.
 //!
 //! Promises: an update that S acknowledged is in T before T is used, and is applied once, also when
 //! it is repeated; S gives no answer that T could have made stale; versions continue, and so do

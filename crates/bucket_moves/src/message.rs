@@ -6,6 +6,7 @@ use base::codec::{Malformed, Reader, Writer};
 use base::limits::{KEY_BYTES_MAX, SESSION_OUTCOME_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{BucketDigest, BucketId, Error, NodeId, SessionId, UserDigest};
 use bytes::Bytes;
+use change_feed::{FeedPosition, FeedRecord, SENT_FEED_BYTES_MAX, SentEntry, SentFeed};
 use replica_state::layout::StoredSession;
 use replica_state::replicated_index::{RECORD_BYTES_MAX, ReplicatedIndex};
 use transport::CallKind;
@@ -15,12 +16,19 @@ const CLOSE: u8 = 2;
 /// Begin and end of a bucket with indexes, which the previous version does not have.
 const BEGIN_INDEXED: u8 = 4;
 const CLOSE_INDEXED: u8 = 5;
+/// Begin and end of a bucket with a feed, with or without indexes.
+const BEGIN_FED: u8 = 6;
+const CLOSE_FED: u8 = 7;
 /// Session that is bound to no bucket: the only kind that the previous version sends.
 const SESSION: u8 = 2;
 /// A session that is bound to a bucket.
 const BOUND_SESSION: u8 = 4;
 /// A session that is bound to a bucket and a user: sent where there are users alone.
 const OWNED_SESSION: u8 = 5;
+/// An entry of the bucket's feed.
+const FEED_ENTRY: u8 = 6;
+/// Maximum bytes of an entry of a feed: a row, and some numbers.
+const FEED_ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + VALUE_BYTES_MAX + 64;
 /// Highest version that another node may name: far above what any group reaches, and so far from
 /// the highest number that no later version gets there. A group goes on above those that it hears.
 const VERSION_MAX: u64 = u64::MAX / 2;
@@ -32,13 +40,19 @@ const ITEM_BYTES_MIN: usize = 5;
 /// Request from the source group's master to the target group's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MoveRequest {
-    /// Announces rows of this bucket, and its indexes. `time`: group time of the source.
-    Begin { bucket: BucketId, time: u64, indexes: Vec<ReplicatedIndex> },
+    /// Announces rows of this bucket, its indexes and its feed. `time`: group time of the source.
+    Begin { bucket: BucketId, time: u64, indexes: Vec<ReplicatedIndex>, feed: Option<FeedRecord> },
     /// Sends some of them; parts are numbered from 1.
     Part { bucket: BucketId, part: u64, items: Vec<Item> },
     /// Ends the stream. Rows that expired by `time` are gone in the source; all versions were below
-    /// `version`. `indexes`: as of the last row.
-    Close { bucket: BucketId, time: u64, version: u64, indexes: Vec<ReplicatedIndex> },
+    /// `version`. `indexes`, `feed`: as of the last row.
+    Close {
+        bucket: BucketId,
+        time: u64,
+        version: u64,
+        indexes: Vec<ReplicatedIndex>,
+        feed: Option<Box<SentFeed>>,
+    },
     /// Asks for the progress of this bucket's move.
     Progress { bucket: BucketId },
 }
@@ -54,6 +68,8 @@ pub(crate) enum Item {
     Session { session: SessionId, stored: StoredSession },
     /// Outcome of a session's request.
     Outcome { session: SessionId, number: u64, outcome: Bytes },
+    /// An entry of the bucket's feed.
+    FeedEntry(SentEntry),
 }
 
 /// Answer to a request.
@@ -93,21 +109,47 @@ impl MessageReader<'_> {
         self.reader.u64(field)
     }
 
-    fn indexes(&mut self) -> MessageResult<Vec<ReplicatedIndex>> {
+    /// Reads so many indexes at least: a bucket with neither indexes nor a feed is announced as the
+    /// first version did.
+    fn indexes(&mut self, count_min: usize) -> MessageResult<Vec<ReplicatedIndex>> {
         let count = self.reader.u32("number of indexes")? as usize;
-        // A bucket without indexes is announced as the first version did.
-        if !(1..=INDEXES_MAX).contains(&count) {
+        if !(count_min..=INDEXES_MAX).contains(&count) {
             return Err(Malformed("number of indexes"));
         }
         let mut read = || ReplicatedIndex::decode(self.reader.string(RECORD_BYTES_MAX, "index")?);
         (0..count).map(|_| read()).collect()
     }
+
+    /// Reads the indexes of a message of this kind. `kinds`: that without indexes and a feed, and
+    /// that without a feed.
+    fn indexes_of(&mut self, kind: u8, kinds: [u8; 2]) -> MessageResult<Vec<ReplicatedIndex>> {
+        match kinds.into_iter().position(|each| each == kind) {
+            Some(0) => Ok(Vec::new()),
+            Some(_) => self.indexes(1),
+            None => self.indexes(0),
+        }
+    }
+
+    fn feed(&mut self) -> MessageResult<&[u8]> {
+        self.reader.string(SENT_FEED_BYTES_MAX, "feed")
+    }
 }
 
-fn put_indexes(indexes: &[ReplicatedIndex], out: &mut Vec<u8>) {
-    if !indexes.is_empty() {
+/// Appends the indexes and the encoded feed of a bucket that has some.
+fn put_indexes(indexes: &[ReplicatedIndex], feed: Option<&[u8]>, out: &mut Vec<u8>) {
+    if !indexes.is_empty() || feed.is_some() {
         out.put_u32(indexes.len() as u32);
         indexes.iter().for_each(|record| out.put_string(&record.encode()));
+    }
+    feed.into_iter().for_each(|feed| out.put_string(feed));
+}
+
+/// Returns the kind of a message about a bucket: without both, with indexes alone, with a feed.
+fn kind(kinds: [u8; 3], indexes: &[ReplicatedIndex], has_feed: bool) -> u8 {
+    match (has_feed, indexes.is_empty()) {
+        (true, _) => kinds[2],
+        (false, false) => kinds[1],
+        (false, true) => kinds[0],
     }
 }
 
@@ -119,6 +161,7 @@ impl Item {
             Item::Removed { key } => key.len() + 5,
             Item::Session { .. } => 41,
             Item::Outcome { outcome, .. } => outcome.len() + 21,
+            Item::FeedEntry(SentEntry { entry, .. }) => entry.len() + 23,
         }
     }
 
@@ -152,6 +195,11 @@ impl Item {
                 [session.0, *number].into_iter().for_each(|number| out.put_u64(number));
                 out.put_string(outcome);
             }
+            Item::FeedEntry(SentEntry { position, entry }) => {
+                out.put_u8(FEED_ENTRY);
+                out.put_string(&position.encode());
+                out.put_string(entry);
+            }
         }
     }
 
@@ -181,6 +229,12 @@ impl Item {
                 number: message.u64("request number")?,
                 outcome: message.slice(2 * SESSION_OUTCOME_BYTES_MAX, "outcome")?,
             },
+            FEED_ENTRY => {
+                let position = message.slice(FeedPosition::BYTES, "feed position")?;
+                let position = FeedPosition::decode(&position)?;
+                let entry = message.slice(FEED_ENTRY_BYTES_MAX, "feed entry")?;
+                Item::FeedEntry(SentEntry { position, entry })
+            }
             _ => return Err(Malformed("kind of item")),
         })
     }
@@ -190,11 +244,12 @@ impl MoveRequest {
     pub(crate) fn write(&self) -> Bytes {
         let mut out = vec![CallKind::Moves.byte()];
         match self {
-            MoveRequest::Begin { bucket, time, indexes } => {
-                out.put_u8(if indexes.is_empty() { BEGIN } else { BEGIN_INDEXED });
+            MoveRequest::Begin { bucket, time, indexes, feed } => {
+                out.put_u8(kind([BEGIN, BEGIN_INDEXED, BEGIN_FED], indexes, feed.is_some()));
                 out.put_u32(bucket.0);
                 out.put_u64(*time);
-                put_indexes(indexes, &mut out);
+                let feed = feed.as_ref().map(FeedRecord::encode);
+                put_indexes(indexes, feed.as_deref(), &mut out);
             }
             MoveRequest::Part { bucket, part, items } => {
                 out.reserve(items.iter().map(Item::bytes).sum::<usize>() + 32);
@@ -204,12 +259,13 @@ impl MoveRequest {
                 out.put_u32(items.len() as u32);
                 items.iter().for_each(|item| item.write(&mut out));
             }
-            MoveRequest::Close { bucket, time, version, indexes } => {
-                out.put_u8(if indexes.is_empty() { CLOSE } else { CLOSE_INDEXED });
+            MoveRequest::Close { bucket, time, version, indexes, feed } => {
+                out.put_u8(kind([CLOSE, CLOSE_INDEXED, CLOSE_FED], indexes, feed.is_some()));
                 out.put_u32(bucket.0);
                 out.put_u64(*time);
                 out.put_u64(*version);
-                put_indexes(indexes, &mut out);
+                let feed = feed.as_ref().map(|feed| feed.encode());
+                put_indexes(indexes, feed.as_deref(), &mut out);
             }
             MoveRequest::Progress { bucket } => {
                 out.put_u8(3);
@@ -225,10 +281,14 @@ impl MoveRequest {
             return Err(Malformed("kind of call"));
         }
         let request = match message.reader.u8("kind of question")? {
-            kind @ (BEGIN | BEGIN_INDEXED) => {
+            kind @ (BEGIN | BEGIN_INDEXED | BEGIN_FED) => {
                 let (bucket, time) = (message.bucket()?, message.u64("time")?);
-                let indexes = if kind == BEGIN { Vec::new() } else { message.indexes()? };
-                MoveRequest::Begin { bucket, time, indexes }
+                let indexes = message.indexes_of(kind, [BEGIN, BEGIN_INDEXED])?;
+                let feed = match kind {
+                    BEGIN_FED => Some(FeedRecord::decode(message.feed()?)?),
+                    _ => None,
+                };
+                MoveRequest::Begin { bucket, time, indexes, feed }
             }
             1 => {
                 let (bucket, part) = (message.bucket()?, message.u64("part")?);
@@ -239,14 +299,18 @@ impl MoveRequest {
                 let items = (0..count).map(|_| Item::read(&mut message));
                 MoveRequest::Part { bucket, part, items: items.collect::<MessageResult<_>>()? }
             }
-            kind @ (CLOSE | CLOSE_INDEXED) => {
+            kind @ (CLOSE | CLOSE_INDEXED | CLOSE_FED) => {
                 let (bucket, time) = (message.bucket()?, message.u64("time")?);
                 let version = message.u64("version")?;
                 if version > VERSION_MAX {
                     return Err(Malformed("version"));
                 }
-                let indexes = if kind == CLOSE { Vec::new() } else { message.indexes()? };
-                MoveRequest::Close { bucket, time, version, indexes }
+                let indexes = message.indexes_of(kind, [CLOSE, CLOSE_INDEXED])?;
+                let feed = match kind {
+                    CLOSE_FED => Some(Box::new(SentFeed::decode(message.feed()?)?)),
+                    _ => None,
+                };
+                MoveRequest::Close { bucket, time, version, indexes, feed }
             }
             3 => MoveRequest::Progress { bucket: message.bucket()? },
             _ => return Err(Malformed("kind of question")),

@@ -1,5 +1,7 @@
 //! The steps of one move, on the master of the group the bucket leaves; see `lib.rs`.
 
+mod feed_copy;
+
 use crate::BucketMoves;
 use crate::copier::{Copier, Cursor};
 use crate::message::{Item, MoveReply, MoveRequest};
@@ -8,6 +10,7 @@ use crate::target::MoveTarget;
 use base::error::shutting_down;
 use base::{BucketName, DirectoryCall, Error, Kind, MoveDestination, MoveStep, Reason, Result};
 use bytes::Bytes;
+use feed_copy::FeedCopier;
 use replica_state::replicated_index::ReplicatedIndex;
 use replication::bucket::Bucket;
 use replication::change_capture::ChangeCapture;
@@ -86,7 +89,12 @@ impl Mover {
     async fn run_steps(&mut self) -> Result<()> {
         let bucket = self.moving.id;
         let indexes = self.source.indexes.sent(self.bucket.id);
-        let begin = |time| MoveRequest::Begin { bucket, time, indexes: indexes.clone() };
+        let copier = self.feed_copier().await?;
+        let (indexes_sent, feed) = (indexes.clone(), copier.record());
+        let begin = |time| {
+            let (indexes, feed) = (indexes_sent.clone(), feed.clone());
+            MoveRequest::Begin { bucket, time, indexes, feed }
+        };
         match self.send_request(begin).await {
             Ok(AnswerTimes { sent_at, answered_at }) => {
                 self.time_offset_ms = answered_at.cast_signed().wrapping_sub(sent_at.cast_signed());
@@ -100,7 +108,7 @@ impl Mover {
             }
             Err(error) => return Err(error),
         }
-        match self.copy(&indexes).await {
+        match self.copy(&indexes, copier).await {
             // The target's state is uncertain: the next attempt starts again.
             Err(error) if error.kind() == Kind::Conflict && self.check_driver().is_ok() => {
                 tracing::info!(
@@ -114,17 +122,19 @@ impl Mover {
     }
 
     /// Copies the bucket. `indexes`: those that the target maintains from the first row on.
-    async fn copy(&mut self, indexes: &[ReplicatedIndex]) -> Result<()> {
+    async fn copy(&mut self, indexes: &[ReplicatedIndex], feed: FeedCopier) -> Result<()> {
         // Before the first row is read: changes that the scan misses are then captured.
         let capture = Arc::new(self.source.capture_changes_of(self.bucket.id)?);
         self.test_point(MovePoint::Begun).await?;
         let part_bytes = self.moves.settings.part_bytes;
         let copier = Copier::new(self.source.clone(), &self.bucket, part_bytes);
         self.copy_all(&copier, &capture).await?;
+        let mut feed = self.copy_feed(feed).await?;
         self.update_progress(|progress| progress.phase = MovePhase::CatchingUp);
         for _ in 0..ROUNDS_MAX {
             let began_ms = world::milliseconds();
             self.copy_changed(&copier, capture.take()?).await?;
+            feed = self.copy_feed(feed).await?;
             let is_short = world::milliseconds() - began_ms <= ROUND_MS_MAX;
             // Sealed by an earlier attempt: nothing changes any more, and clients wait.
             if (is_short && self.source.captured_keys() <= REMAINING_KEYS_MAX) || self.sealed {
@@ -134,12 +144,14 @@ impl Mover {
         self.test_point(MovePoint::Copied).await?;
         // Sooner than after the seal, because clients wait for a copy that starts again then.
         self.check_indexes(indexes)?;
+        self.check_feed(&feed)?;
         let seal = self.seal().await?;
         self.test_point(MovePoint::Sealed).await?;
         // From the seal on no index is begun.
         self.check_indexes(indexes)?;
         // Everything before the seal is applied, and its changes are captured.
         self.copy_changed(&copier, capture.take()?).await?;
+        self.copy_feed(feed).await?;
         self.test_point(MovePoint::CopiedAgain).await?;
         // Before clients reach the target: until then its versions or times may be below those of
         // the source.
@@ -269,7 +281,11 @@ impl Mover {
     async fn close(&mut self, seal: Seal) -> Result<()> {
         let (bucket, Seal { time, version }) = (self.moving.id, seal);
         let indexes = self.source.indexes.sent(self.bucket.id);
-        let close = |_| MoveRequest::Close { bucket, time, version, indexes: indexes.clone() };
+        let feed = self.read_sent_feed().await?.map(Box::new);
+        let close = |_| {
+            let (indexes, feed) = (indexes.clone(), feed.clone());
+            MoveRequest::Close { bucket, time, version, indexes, feed }
+        };
         self.send_request(close).await.map(|_| ())
     }
 

@@ -4,6 +4,7 @@
 use crate::progress::MovePhase;
 use crate::{BucketMoves, mover};
 use base::{BucketId, BucketName, Error, GroupId, LogIndex, Reason, Result};
+use change_feed::feed_record_key;
 use replication::group::Group;
 use replication::seals::{BucketMarks, intake_key, seal_key};
 use runtime::{Watch, round, world};
@@ -61,7 +62,7 @@ struct TidyState {
     /// Leadership epoch of the group.
     epoch: u64,
     marks: BucketMarks,
-    /// Buckets with indexes of which the directory knows nothing.
+    /// Buckets with indexes or feeds of which the directory knows nothing.
     forgotten: BTreeSet<BucketId>,
 }
 
@@ -180,7 +181,8 @@ impl MoveReconciler {
             }
             let (epoch, marks) = (group.leadership.epoch(), group.seals.all());
             let directory = moves.directory.group.applied.index();
-            let Ok(forgotten) = unknown_buckets(moves, group.indexes.buckets()) else { continue };
+            let recorded = &group.indexes.buckets() | &group.feeds.buckets();
+            let Ok(forgotten) = unknown_buckets(moves, recorded) else { continue };
             let has_nothing_to_do = marks == BucketMarks::default() && forgotten.is_empty();
             let state = TidyState { directory, epoch, marks, forgotten };
             if has_nothing_to_do || self.tidied.get(&group.id) == Some(&state) {
@@ -196,7 +198,7 @@ impl MoveReconciler {
     }
 }
 
-/// Removes seals, intakes and indexes that no bucket needs. The directory must be read after them,
+/// Removes seals, intakes, indexes and feeds that no bucket needs. The directory must be read after them,
 /// so that it includes every bucket and every move that set one.
 async fn tidy(moves: &Arc<BucketMoves>, group: &Arc<Group>, state: &TidyState) -> Result<()> {
     moves.directory_master.wait_current().await?;
@@ -217,6 +219,7 @@ async fn tidy(moves: &Arc<BucketMoves>, group: &Arc<Group>, state: &TidyState) -
     }
     for bucket in unreferenced(forgotten)? {
         group.forget_indexes(bucket, *epoch)?;
+        group.remove_bookkeeping(&feed_record_key(bucket), *epoch)?;
     }
     Ok(())
 }

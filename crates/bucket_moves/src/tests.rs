@@ -3,8 +3,13 @@
 use crate::intake::BucketIntake;
 use crate::message::{Item, MoveReply, MoveRequest};
 use crate::progress::{MovePhase, MoveProgress};
-use base::{BucketDigest, BucketId, Error, NodeId, Reason, SessionId, UserDigest};
+use base::{
+    BucketDigest, BucketId, Error, GroupId, LogIndex, NodeId, Reason, SessionId, UserDigest,
+};
 use bytes::Bytes;
+use change_feed::{
+    FeedMaking, FeedPhase, FeedPosition, FeedRecord, FeedTotals, Retention, SentEntry, SentFeed,
+};
 use replica_state::layout::StoredSession;
 use replica_state::replicated_index::ReplicatedIndex;
 use replication::seals::Seal;
@@ -28,12 +33,16 @@ fn items() -> Vec<Item> {
     ]
 }
 
+fn close(time: u64, version: u64, indexes: Vec<ReplicatedIndex>) -> MoveRequest {
+    MoveRequest::Close { bucket: BUCKET, time, version, indexes, feed: None }
+}
+
 fn requests() -> Vec<MoveRequest> {
     vec![
-        MoveRequest::Begin { bucket: BUCKET, time: 7, indexes: Vec::new() },
+        MoveRequest::Begin { bucket: BUCKET, time: 7, indexes: Vec::new(), feed: None },
         MoveRequest::Part { bucket: BUCKET, part: 8, items: items() },
         MoveRequest::Part { bucket: BUCKET, part: 9, items: Vec::new() },
-        MoveRequest::Close { bucket: BUCKET, time: 10, version: 11, indexes: Vec::new() },
+        close(10, 11, Vec::new()),
         MoveRequest::Progress { bucket: BUCKET },
     ]
 }
@@ -45,8 +54,41 @@ fn later_requests() -> Vec<MoveRequest> {
     let indexes = vec![index()];
     vec![
         MoveRequest::Part { bucket: BUCKET, part: 19, items },
-        MoveRequest::Begin { bucket: BUCKET, time: 20, indexes: indexes.clone() },
-        MoveRequest::Close { bucket: BUCKET, time: 21, version: 22, indexes },
+        MoveRequest::Begin { bucket: BUCKET, time: 20, indexes: indexes.clone(), feed: None },
+        close(21, 22, indexes),
+    ]
+}
+
+/// Requests about a bucket with a feed, in the order in which they were added.
+fn fed_requests() -> Vec<MoveRequest> {
+    let record = FeedRecord {
+        phase: FeedPhase::Building,
+        has_values: true,
+        era: 23,
+        making: FeedMaking { group: GroupId(24), index: LogIndex(25) },
+        begun: 26,
+        rows: 27,
+        cursor: Some(Bytes::from_static(b"k")),
+    };
+    let position = FeedPosition { era: 28, index: LogIndex(29), ordinal: 30 };
+    let entry = Bytes::from_static(b"entry");
+    let items = vec![Item::FeedEntry(SentEntry { position, entry })];
+    let (totals, retention) = (FeedTotals { entries: 31, bytes: 32 }, Retention::default());
+    let sent = SentFeed { record: record.clone(), totals, retention };
+    let close = |indexes| MoveRequest::Close {
+        bucket: BUCKET,
+        time: 33,
+        version: 34,
+        indexes,
+        feed: Some(Box::new(sent.clone())),
+    };
+    let (indexes, feed) = (vec![index()], Some(record));
+    vec![
+        MoveRequest::Begin { bucket: BUCKET, time: 35, indexes: Vec::new(), feed: feed.clone() },
+        MoveRequest::Begin { bucket: BUCKET, time: 36, indexes: indexes.clone(), feed },
+        MoveRequest::Part { bucket: BUCKET, part: 37, items },
+        close(Vec::new()),
+        close(indexes),
     ]
 }
 
@@ -103,7 +145,7 @@ fn move_messages_match_golden_bytes_of_version_1() {
     let seal = Seal { time: 17, version: 18 };
     assert_eq!(Seal::read(&seal.write().into()), Ok(seal));
     line("seal", &seal.write());
-    for request in later_requests() {
+    for request in later_requests().into_iter().chain(fed_requests()) {
         let bytes = request.write();
         assert_eq!(MoveRequest::read(&bytes), Ok(request));
         line("question", &bytes);
@@ -144,14 +186,15 @@ fn session_of_a_user_is_an_item_of_its_own_kind() {
 fn close_with_a_version_at_the_end_of_all_numbers_is_rejected() {
     for (version, is_sound) in [(u64::MAX / 2, true), (u64::MAX / 2 + 1, false), (u64::MAX, false)]
     {
-        let close = MoveRequest::Close { bucket: BUCKET, time: 10, version, indexes: Vec::new() };
+        let close = close(10, version, Vec::new());
         assert_eq!(MoveRequest::read(&close.write()).is_ok(), is_sound, "{version}");
     }
 }
 
 #[test]
 fn move_message_of_wrong_length_is_rejected() {
-    for question in requests().into_iter().chain(later_requests()) {
+    let later = later_requests().into_iter().chain(fed_requests());
+    for question in requests().into_iter().chain(later) {
         let bytes = question.write();
         for end in 0..bytes.len() {
             assert!(MoveRequest::read(&bytes.slice(..end)).is_err(), "{question:?} to {end}");

@@ -41,6 +41,7 @@ const REPLICA_HOST_IMPORTS: &[&str] = &[
 /// Crates that moves of buckets between groups read and write by.
 const BUCKET_MOVES_IMPORTS: &[&str] = &[
     "base",
+    "change_feed",
     "store",
     "runtime",
     "transport",

@@ -1,0 +1,94 @@
+//! Copy of a moving bucket's feed: its entries as they are, from the last copied position on.
+//!
+//! Entries are added at the end alone, so each is read once. None is removed meanwhile: the keeper
+//! of feeds leaves a moving bucket alone.
+
+use super::Mover;
+use crate::message::Item;
+use base::{Error, Reason, Result};
+use bytes::Bytes;
+use change_feed::{FeedRecord, SentEntry, SentFeed};
+use replica_state::feed::{feed_prefix, read_feed_key, sent_feed};
+use replication::group::Group;
+use runtime::log_writer::store_error;
+use std::sync::Arc;
+use store::Chunk;
+
+/// Copier of a feed.
+pub(super) struct FeedCopier {
+    group: Arc<Group>,
+    /// Record of the feed as of the move's begin. `None`: there is nothing to copy.
+    record: Option<FeedRecord>,
+    prefix: Bytes,
+    /// Tree key of the last copied entry.
+    after: Option<Bytes>,
+    part_bytes: usize,
+}
+
+impl FeedCopier {
+    /// Reads the next part. Blocks. `None`: all present entries were read.
+    fn next_part(&mut self) -> Result<Option<Vec<Item>>> {
+        if self.record.is_none() {
+            return Ok(None);
+        }
+        let snapshot = self.group.shared.trees.snapshot();
+        let chunk = Chunk::read(&*snapshot, &self.prefix, self.after.as_ref(), self.part_bytes);
+        let chunk = chunk.map_err(store_error)?;
+        let Some((last, _)) = chunk.rows.last() else { return Ok(None) };
+        self.after = Some(last.clone());
+        let item = |(key, entry): (Bytes, Bytes)| {
+            Ok(Item::FeedEntry(SentEntry { position: read_feed_key(&key)?, entry }))
+        };
+        chunk.rows.into_iter().map(item).collect::<Result<_>>().map(Some)
+    }
+}
+
+impl Mover {
+    /// Returns the copier of the bucket's feed as it is now.
+    pub(super) async fn feed_copier(&self) -> Result<FeedCopier> {
+        let record = self.read_sent_feed().await?.map(|sent| sent.record);
+        let prefix = feed_prefix(self.source.id, self.bucket.id);
+        let part_bytes = self.moves.settings.part_bytes;
+        Ok(FeedCopier { group: self.source.clone(), record, prefix, after: None, part_bytes })
+    }
+
+    /// Returns the bucket's feed for the target.
+    pub(super) async fn read_sent_feed(&self) -> Result<Option<SentFeed>> {
+        let (source, bucket) = (self.source.clone(), self.bucket.id);
+        self.run_on_thread(move || sent_feed(&*source.shared.trees.snapshot(), (source.id, bucket)))
+            .await
+    }
+
+    /// Copies the entries that were added since the last call.
+    pub(super) async fn copy_feed(&mut self, mut feed: FeedCopier) -> Result<FeedCopier> {
+        loop {
+            let read = move || feed.next_part().map(|part| (feed, part));
+            let (copier, part) = self.run_on_thread(read).await?;
+            feed = copier;
+            let Some(items) = part else { return Ok(feed) };
+            self.send(items).await?;
+        }
+    }
+
+    /// Checks that the target has the feed. Errors: `Changed`, so that the copy starts again.
+    pub(super) fn check_feed(&self, feed: &FeedCopier) -> Result<()> {
+        let present = self.source.feeds.find(self.bucket.id);
+        let present = present.filter(|record| record.phase.is_in_force());
+        let is_known = |present: &FeedRecord| {
+            // The last era can't be received: the target begins another feed.
+            SentFeed::received_era(present).is_none()
+                || feed.record.as_ref().is_some_and(|begun| begun.making == present.making)
+        };
+        if present.is_none_or(|present| is_known(&present)) {
+            return Ok(());
+        }
+        Err(Error::new(Reason::Changed, "the feed of the bucket was begun during the copy"))
+    }
+}
+
+impl FeedCopier {
+    /// Returns the record with which the target begins to receive the feed.
+    pub(super) fn record(&self) -> Option<FeedRecord> {
+        self.record.clone()
+    }
+}
