@@ -62,6 +62,7 @@ rows_of!(read_row, READS, Read, {
     Read::Assert { .. } => r#"/read {"op":"assert","#,
     Read::AssertExists(_) => r#"/read {"op":"assert_exists","#,
     Read::Index(_) => "GET /v1/buckets/$b/index/missing?",
+    Read::Feed(_) => "GET /v1/buckets/$b/feed",
 });
 
 rows_of!(session_row, SESSIONS, SessionCall, {
