@@ -19,7 +19,6 @@ mod contexts;
 mod counters;
 mod creation_quota;
 mod handshake_limits;
-pub mod http;
 mod http_input;
 mod idle;
 mod listener;
@@ -38,6 +37,8 @@ mod stages;
 mod strict_json;
 mod typed;
 mod writer;
+
+use http_message as http;
 
 pub use connection::{Connection, Shutdown};
 pub use counters::{ClientProtocol, Counters, OperationKind, Verdict};

@@ -181,9 +181,10 @@ pub const CRATES: [CrateRule; 32] = [
         never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
     CrateRule { name: "api", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
+    CrateRule { name: "http_message", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule {
         name: "server",
-        imports: &["api", "base", "node", "tls"],
+        imports: &["api", "base", "http_message", "node", "tls"],
         never: &[SERVER, QUIET, KEYED],
     },
     // Every crate's tests may use it, and nothing that is shipped.
