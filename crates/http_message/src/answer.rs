@@ -85,13 +85,17 @@ pub enum AnswerContent {
     Text(&'static str, Bytes),
     /// JSON lines, whose number is not known yet. They follow in chunks.
     JsonLines,
+    /// Server-sent events, which follow in chunks as they happen.
+    EventStream,
 }
 
 impl AnswerContent {
     /// Returns the bytes behind the head.
     pub fn bytes(&self) -> Bytes {
         match self {
-            AnswerContent::None | AnswerContent::JsonLines => Bytes::new(),
+            AnswerContent::None | AnswerContent::JsonLines | AnswerContent::EventStream => {
+                Bytes::new()
+            }
             AnswerContent::Value(bytes)
             | AnswerContent::Json(bytes)
             | AnswerContent::Text(_, bytes) => bytes.clone(),
@@ -187,6 +191,10 @@ impl HttpAnswer {
                 out.extend_from_slice(b"content-type: application/x-ndjson\r\n");
                 out.extend_from_slice(OTHER_HEADERS);
             }
+            AnswerContent::EventStream => {
+                out.extend_from_slice(b"content-type: text/event-stream\r\n");
+                out.extend_from_slice(OTHER_HEADERS);
+            }
         }
         self.encode_length(out, encode_options);
         if let Some(index) = self.index {
@@ -221,8 +229,10 @@ impl HttpAnswer {
 
     fn encode_length(&self, out: &mut Vec<u8>, encode_options: EncodeOptions) {
         let length = match &self.content {
-            AnswerContent::JsonLines if encode_options.is_http_10 => return,
-            AnswerContent::JsonLines => {
+            AnswerContent::JsonLines | AnswerContent::EventStream if encode_options.is_http_10 => {
+                return;
+            }
+            AnswerContent::JsonLines | AnswerContent::EventStream => {
                 out.extend_from_slice(b"transfer-encoding: chunked\r\n");
                 return;
             }

@@ -2,45 +2,12 @@
 //! differently.
 
 use super::answer::StatusCode;
+use super::method::Method;
 use base::limits::{HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_LINE_BYTES_MAX, KEY_BYTES_MAX};
 use bytes::Bytes;
 
 // A range request may name three keys of maximum size with every byte percent-encoded.
 const _: () = assert!(HTTP_LINE_BYTES_MAX == 3 * 3 * KEY_BYTES_MAX + 4 * 1024);
-
-/// Method of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Method {
-    Get,
-    Head,
-    Put,
-    Post,
-    Patch,
-    Delete,
-    Other,
-}
-
-impl Method {
-    /// Returns the method as a request writes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Method::Get => "GET",
-            Method::Head => "HEAD",
-            Method::Put => "PUT",
-            Method::Post => "POST",
-            Method::Patch => "PATCH",
-            Method::Delete => "DELETE",
-            Method::Other => "?",
-        }
-    }
-
-    fn parse(name: &str) -> Method {
-        let known =
-            [Method::Get, Method::Head, Method::Put, Method::Post, Method::Patch, Method::Delete];
-        known.into_iter().find(|method| method.name() == name).unwrap_or(Method::Other)
-    }
-}
 
 /// Framing of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +53,14 @@ pub struct Head<'a> {
     pub session: Option<&'a [u8]>,
     /// Request number of a retry (`X-Credenza-Request`).
     pub request: Option<&'a [u8]>,
+    /// Id of the last server-sent event that the client got (`Last-Event-ID`), empty if there is
+    /// none. `None`: no `Accept` names `text/event-stream`.
+    pub last_event: Option<&'a [u8]>,
 }
 
 /// Result of parsing a head.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box would cost each request an allocation")]
 pub enum Parsed<'a> {
     /// The head is not complete.
     More,
@@ -252,6 +223,8 @@ struct KnownHeaders<'a> {
     if_none_match: Option<&'a [u8]>,
     session: Option<&'a [u8]>,
     request: Option<&'a [u8]>,
+    accepts_events: bool,
+    last_event_id: Option<&'a [u8]>,
 }
 
 const OWN_HEADER_PREFIX: &str = "x-credenza-";
@@ -263,11 +236,17 @@ impl<'a> KnownHeaders<'a> {
             4 if is("host") => &mut self.host,
             6 if is("expect") => &mut self.expect,
             6 if is("origin") => &mut self.origin,
+            // A list, which may stand in several headers.
+            6 if is("accept") => {
+                self.accepts_events |= names_event_stream(value);
+                return Ok(());
+            }
             8 if is("if-match") => &mut self.if_match,
             10 if is("connection") => &mut self.connection,
             12 if is("content-type") => &mut self.content_type,
             13 if is("authorization") => &mut self.authorization,
             13 if is("if-none-match") => &mut self.if_none_match,
+            13 if is("last-event-id") => &mut self.last_event_id,
             14 if is("content-length") => &mut self.content_length,
             17 if is("transfer-encoding") => &mut self.transfer_encoding,
             18 if is("x-credenza-session") => &mut self.session,
@@ -396,5 +375,17 @@ fn build_head<'a>(
         if_none_match: known_headers.if_none_match,
         session: known_headers.session,
         request: known_headers.request,
+        last_event: known_headers
+            .accepts_events
+            .then(|| known_headers.last_event_id.unwrap_or_default()),
+    })
+}
+
+/// Returns true if a value of `Accept` names the type of server-sent events, with parameters or
+/// without. A wildcard does not ask for them.
+fn names_event_stream(accept: &[u8]) -> bool {
+    accept.split(|&byte| byte == b',').any(|item| {
+        let media_type = item.split(|&byte| byte == b';').next().unwrap_or_default();
+        media_type.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
     })
 }

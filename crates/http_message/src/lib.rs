@@ -12,11 +12,13 @@ pub mod answer;
 pub mod chunks;
 pub mod date;
 pub mod head;
+mod method;
 pub mod percent;
 
 pub use answer::{AnswerContent, HttpAnswer, StatusCode};
 pub use chunks::{Chunks, Decoded};
-pub use head::{BodyFraming, Head, Method, Parsed, RequestRefusal};
+pub use head::{BodyFraming, Head, Parsed, RequestRefusal};
+pub use method::Method;
 
 #[cfg(test)]
 mod tests;

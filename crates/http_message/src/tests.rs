@@ -256,6 +256,31 @@ fn master_header_names_the_master_and_cannot_inject_headers() {
 }
 
 #[test]
+fn event_stream_is_accepted_only_by_its_name() {
+    let last_event = |headers: &str| {
+        let bytes = format!("GET / HTTP/1.1\r\nhost: a\r\n{headers}\r\n");
+        let Ok(Parsed::Head(head, _)) = head::parse(bytes.as_bytes()) else { panic!("{headers}") };
+        head.last_event.map(|id| String::from_utf8_lossy(id).into_owned())
+    };
+    for accept in [
+        "text/event-stream",
+        "application/json, Text/Event-Stream;q=0.9",
+        "*/*\r\naccept: text/event-stream",
+    ] {
+        assert_eq!(last_event(&format!("accept: {accept}\r\n")).as_deref(), Some(""), "{accept}");
+    }
+    for other in ["accept: */*\r\n", "accept: text/*\r\n", "accept: text/event-streams\r\n", ""] {
+        assert_eq!(last_event(other), None, "{other}");
+        assert_eq!(last_event(&format!("{other}last-event-id: AQ-_\r\n")), None, "{other}");
+    }
+    let accept = "accept: text/event-stream\r\n";
+    assert_eq!(last_event(&format!("{accept}last-event-id: AQ-_\r\n")).as_deref(), Some("AQ-_"));
+    assert_eq!(last_event(&format!("{accept}last-event-id:\r\n")).as_deref(), Some(""));
+    let twice = b"GET / HTTP/1.1\r\nhost: a\r\nlast-event-id: a\r\nLast-Event-ID: b\r\n\r\n";
+    assert!(head::parse(twice).is_err(), "ambiguous");
+}
+
+#[test]
 fn http_dates_round_trip_and_obsolete_forms_are_parsed() {
     for (ms, text) in [
         (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
