@@ -13,6 +13,7 @@ mod blob;
 mod buckets;
 mod cluster;
 mod errors;
+mod feed;
 mod indexes;
 mod members;
 mod names;
@@ -41,6 +42,7 @@ pub use cluster::{
     MemberStatus, PlaceStatus,
 };
 pub use errors::{ErrorDetail, ErrorReply};
+pub use feed::{FeedEventReply, FeedPageReply, FeedTokenReply};
 pub use indexes::{IndexPageReply, IndexReply, IndexRowReply, Indexes, NewIndex};
 pub use members::{
     DesiredMember, DesiredMembers, DesiredQuorum, GroupPlacement, JoinReply, JoinTokenReply,

@@ -50,6 +50,7 @@ pub fn all() -> Map<String, Value> {
     add!(answers: PageReply, KeyCount, KeyPage, BucketMove, SiblingsReply, StoredReply);
     add!(answers: ReloadReply);
     add!(answers: IndexReply, Indexes, IndexPageReply);
+    add!(answers: FeedPageReply, FeedTokenReply);
     add!(answers: SlowRequests, HotKeys);
     add!(requests: AccessSwitch, AccessQuestion, NewUser, UserChange, NewPassword);
     add!(requests: NewApiToken, RoleGrants, UserQuota);

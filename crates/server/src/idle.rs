@@ -44,6 +44,8 @@ impl Activity {
     /// Signals the connection to end.
     pub fn end(&self) {
         self.ending.store(true, Relaxed);
+        // Both the connection and a command that blocks it may wait, or neither may wait yet.
+        self.end_signal.notify_waiters();
         self.end_signal.notify_one();
     }
 

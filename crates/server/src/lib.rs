@@ -18,6 +18,7 @@ mod connection_limits;
 mod contexts;
 mod counters;
 mod creation_quota;
+mod feed_reader;
 mod handshake_limits;
 mod http_input;
 mod idle;

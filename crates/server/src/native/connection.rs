@@ -3,7 +3,7 @@
 use super::output::{self, AnswerOrigin, HttpOutput};
 use super::target::{self, HttpRefusal, RequestTarget, too_large};
 use super::translate::{self, NativePlan, NativeShape};
-use super::{errors, operators, render, stream};
+use super::{errors, feed_stream, operators, render, stream};
 use crate::connection::{Connection, ListenerKind, ListenerRole, Shutdown};
 use crate::counters::{OperationKind, Verdict};
 use crate::http::answer::EncodeOptions;
@@ -124,7 +124,7 @@ pub struct NativeConnection {
     pub(super) flow: Flow,
     pub(super) role: ListenerRole,
     bucket: BucketName,
-    shutdown: Shutdown,
+    pub(super) shutdown: Shutdown,
 }
 
 /// Parsed head of a request, with the framing and limit of its body.
@@ -293,6 +293,10 @@ impl NativeConnection {
                 origin.target = Some(SlowTarget::of(&request));
                 stream::rows(self, request, origin).await?
             }
+            Ok(NativePlan::Feed(request, form)) => {
+                // On the heap: other connections need no room for it.
+                Box::pin(feed_stream::answer(self, request, form, origin)).await?
+            }
             Ok(NativePlan::Operator(call)) => match self.decide(&call) {
                 Err(error) => self.refuse(error.into(), origin),
                 Ok(act) => {
@@ -341,7 +345,7 @@ impl NativeConnection {
     }
 
     /// Renders a result if there is memory for the answer.
-    fn render(
+    pub(super) fn render(
         &mut self,
         shape: &NativeShape,
         key: &Key,

@@ -4,7 +4,8 @@
 //! Its callers always have all rights, so that nobody is locked out. Requests are answered one by
 //! one.
 
-use super::translate::NativePlan;
+use super::feed::FeedForm;
+use super::translate::{NativePlan, NativeShape};
 use super::{errors, login, operators, render, target, translate};
 use crate::connection::{Access, ListenerKind, ListenerRole, Shutdown};
 use crate::http::answer::EncodeOptions;
@@ -149,7 +150,10 @@ impl LocalConnection {
             Ok(NativePlan::Submit(request, shape)) => {
                 render::answer(&shape, &key, &self.submit(request).await)
             }
-            Ok(NativePlan::Stream(_)) => {
+            Ok(NativePlan::Feed(request, FeedForm::Page)) => {
+                render::answer(&NativeShape::Json, &key, &self.submit(request).await)
+            }
+            Ok(NativePlan::Stream(_) | NativePlan::Feed(..)) => {
                 let text = "streams are served at `listen`; read pages here";
                 errors::answer(&Error::new(Reason::NotSupported, text))
             }

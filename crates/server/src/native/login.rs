@@ -121,6 +121,7 @@ impl NativeConnection {
             }
             NativePlan::Operator(call) => self.decide(call).map(RecordedAct::withdraw),
             NativePlan::Stream(_)
+            | NativePlan::Feed(..)
             | NativePlan::PreconditionFailed
             | NativePlan::Unconfirmed(..) => Ok(()),
         };

@@ -2,6 +2,7 @@
 
 use super::constants;
 use super::declared_indexes;
+use super::feed;
 use super::parameters::{BUCKETS_PER_PAGE_MAX, Parameter};
 use super::routes::{HttpRoute, RequestBody, ResponseBody, RouteName};
 use super::schemas;
@@ -172,6 +173,9 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
              replace a member `by` another one, and for the part `none`. Without it the answer is \
              400, and nothing is done.",
         ),
+        Parameter::FeedFrom | Parameter::FeedLimit | Parameter::Values | Parameter::Wait => {
+            feed::query_schema(parameter)
+        }
         Parameter::LimitBuckets => (
             json!({ "type": "integer", "minimum": 1, "maximum": BUCKETS_PER_PAGE_MAX }),
             "Maximum number of buckets.",
@@ -330,6 +334,7 @@ fn success_response(route: &HttpRoute) -> (&'static str, Value) {
                     "schema": { "type": "string" }, "x-credenza-line": reference(name) } },
             }),
         ),
+        ResponseBody::Events => ("200", feed::stream_response(index)),
         ResponseBody::Text(media_type) => (
             "200",
             json!({

@@ -4,7 +4,9 @@ use super::errors::malformed;
 use super::json::steps::parse_expiry_name;
 use super::ranges::{self, Bounds};
 use crate::contexts;
+use crate::http::Head;
 use crate::http::percent::{PlusMeaning, decode};
+use base::feed::FeedOrigin;
 use base::index::IndexContent;
 use base::limits::TTL_MS_MAX;
 use base::request::{Expiry, SequenceMode};
@@ -40,6 +42,10 @@ pub enum Parameter {
     LimitBuckets,
     Context,
     Confirm,
+    FeedFrom,
+    FeedLimit,
+    Values,
+    Wait,
 }
 
 impl Parameter {
@@ -50,13 +56,13 @@ impl Parameter {
             Parameter::Ttl => "ttl_ms",
             Parameter::Mode => "mode",
             Parameter::Prefix | Parameter::TermPrefix => "prefix",
-            Parameter::From | Parameter::TermFrom => "from",
+            Parameter::From | Parameter::TermFrom | Parameter::FeedFrom => "from",
             Parameter::To | Parameter::TermTo => "to",
             Parameter::Equals => "equals",
             Parameter::FromExclusive => "from_exclusive",
             Parameter::ToInclusive => "to_inclusive",
             Parameter::Reverse => "reverse",
-            Parameter::Limit | Parameter::LimitBuckets => "limit",
+            Parameter::Limit | Parameter::LimitBuckets | Parameter::FeedLimit => "limit",
             Parameter::After | Parameter::AfterBucket | Parameter::AfterRow => "after",
             Parameter::Want | Parameter::WantOfRow => "want",
             Parameter::R => "r",
@@ -64,6 +70,8 @@ impl Parameter {
             Parameter::Timeout => "timeout_ms",
             Parameter::Context => "context",
             Parameter::Confirm => "confirm",
+            Parameter::Values => "values",
+            Parameter::Wait => "wait_ms",
         }
     }
 }
@@ -99,6 +107,32 @@ pub struct Query {
     pub context: Option<Context>,
     /// Name of what the request destroys, or epoch of the plan that it commits.
     pub confirm: Option<Bytes>,
+    /// Place in a feed, and how it is read.
+    pub feed: FeedParameters,
+}
+
+/// Parameters of a read of a feed, and its headers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FeedParameters {
+    /// Place at which the first page begins.
+    pub from: FeedOrigin,
+    /// True if events have the records.
+    pub values: bool,
+    /// Time to wait for an event in milliseconds.
+    pub wait_ms: u64,
+    /// True if a stream is one of server-sent events.
+    pub as_events: bool,
+}
+
+impl FeedParameters {
+    /// Takes the headers of a client of server-sent events: one that connects again goes on where
+    /// it was, whatever its URL says.
+    pub fn read_headers(&mut self, head: &Head<'_>) {
+        self.as_events = head.last_event.is_some();
+        if let Some(token) = head.last_event.filter(|id| !id.is_empty()) {
+            self.from = FeedOrigin::parse(token);
+        }
+    }
 }
 
 impl Query {
@@ -144,7 +178,9 @@ impl Query {
             Parameter::FromExclusive => bounds.from_exclusive = flag(parameter, &value)?,
             Parameter::ToInclusive => bounds.to_inclusive = flag(parameter, &value)?,
             Parameter::Reverse => bounds.reverse = flag(parameter, &value)?,
-            Parameter::Limit => bounds.limit = Some(count(parameter, &value)?),
+            Parameter::Limit | Parameter::FeedLimit => {
+                bounds.limit = Some(count(parameter, &value)?);
+            }
             Parameter::After | Parameter::AfterRow => bounds.after = Some(value),
             Parameter::WantOfRow => self.content = IndexContent::parse(text(parameter, &value)?)?,
             Parameter::Want => bounds.want = ranges::parse_want(text(parameter, &value)?)?,
@@ -167,6 +203,9 @@ impl Query {
                 self.context = Some(context.ok_or_else(wrong)?);
             }
             Parameter::Confirm => self.confirm = Some(value),
+            Parameter::FeedFrom => self.feed.from = FeedOrigin::parse(&value),
+            Parameter::Values => self.feed.values = flag(parameter, &value)?,
+            Parameter::Wait => self.feed.wait_ms = number(parameter, &value)?,
         }
         Ok(())
     }

@@ -49,7 +49,9 @@ pub fn least_needs(target: &RequestTarget) -> LeastNeeds<'_> {
         | RouteName::ListKeys
         | RouteName::Count
         | RouteName::QueryIndex
-        | RouteName::StreamIndex => on_part(Verb::List),
+        | RouteName::StreamIndex
+        | RouteName::ReadFeed
+        | RouteName::StreamFeed => on_part(Verb::List),
         RouteName::Read => any_of([Some(Verb::Read), Some(Verb::List), None]),
         RouteName::EmptyPrefix => any_of([Some(Verb::Write), Some(Verb::List), None]),
         RouteName::Update | RouteName::Sequence => {

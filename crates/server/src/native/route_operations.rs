@@ -19,6 +19,8 @@ const NAMES: &[(RouteName, &str)] = &[
     (ListKeys, "list_keys"),
     (QueryIndex, "query_index"),
     (StreamIndex, "query_index"),
+    (ReadFeed, "read_feed"),
+    (StreamFeed, "read_feed"),
     (CreateIndex, "create_index"),
     (ListIndexes, "list_indexes"),
     (DescribeIndex, "describe_index"),

@@ -85,6 +85,8 @@ pub enum RouteName {
     DropIndex,
     QueryIndex,
     StreamIndex,
+    ReadFeed,
+    StreamFeed,
     FetchSiblings,
     StoreSibling,
     RemoveSiblings,
@@ -170,6 +172,8 @@ pub enum ResponseBody {
     CreatedJson(&'static str),
     /// JSON lines, each of the named schema.
     JsonLines(&'static str),
+    /// Messages of a feed without an end, as JSON lines or server-sent events.
+    Events,
     /// Text of this media type.
     Text(&'static str),
 }

@@ -17,7 +17,6 @@ use base::index::IndexContent;
 use base::limits::ANSWER_WRITE_MS_MAX;
 use base::request::Call;
 use base::{Body, Error, IndexPage, Page, Principal, Read, Reason, Request};
-use std::io::Write;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -30,6 +29,8 @@ const PAGE_RECORDS: usize = 256;
 /// Memory reserved for a page and its JSON in bytes. A page with a larger row takes more, as long
 /// as its client reads it.
 const RESERVED_BYTES: usize = 3 * PAGE_BYTES;
+/// End of a body in chunks.
+pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// Pause in milliseconds between two attempts to get memory.
 const MEMORY_RETRY_MS: u64 = 5;
 
@@ -73,7 +74,8 @@ pub async fn rows(
         let page = match reply.and_then(to_page) {
             Ok((index, page)) => {
                 if !head_is_written {
-                    write_head(&shared, (&request, index), encode_options, &mut out);
+                    let head = (AnswerContent::JsonLines, index);
+                    write_head(&shared, &request, head, encode_options, &mut out);
                     head_is_written = true;
                 }
                 page
@@ -86,7 +88,8 @@ pub async fn rows(
             Err(error) => return write_error(connection, &error, origin).await,
         };
         is_partial |= page.is_partial();
-        if !wait_for_memory(&shared, &mut page_budget, &page).await {
+        let beyond = page_bytes(&page).saturating_sub(RESERVED_BYTES);
+        if !wait_for_memory(&shared, &mut page_budget, beyond).await {
             // The rows so far end with whole lines, and the head precedes the error.
             writer::write_bytes(&mut connection.stream, &out).await?;
             return write_error(connection, &overloaded(), origin).await;
@@ -129,14 +132,15 @@ async fn read_page(
     }
 }
 
-/// Writes the head of the answer. `index`: index of the first page.
-fn write_head(
+/// Writes the head of a streamed answer with this content. `index`: index of the first page.
+pub(super) fn write_head(
     shared: &Shared,
-    (request, index): (&Request, base::LogIndex),
+    request: &Request,
+    (content, index): (AnswerContent, base::LogIndex),
     encode_options: EncodeOptions,
     out: &mut Vec<u8>,
 ) {
-    let mut answer = HttpAnswer::new(StatusCode::Ok, AnswerContent::JsonLines);
+    let mut answer = HttpAnswer::new(StatusCode::Ok, content);
     answer.index = Some(index.0);
     answer.master = shared.node.remote_master(&request.bucket);
     let now_ms = shared.clock.unix_ms();
@@ -144,15 +148,23 @@ fn write_head(
     answer.encode_head(out, encode_options, date.format_at(now_ms));
 }
 
-/// Waits for memory for a page that is larger than `RESERVED_BYTES`, as long as a client may take
-/// to read one. Returns false if none became free.
-async fn wait_for_memory(shared: &Shared, budget: &mut BufferBudget, page: &StreamedPage) -> bool {
-    let bytes: usize = match page {
+/// Returns an upper bound of the size of a page as JSON.
+fn page_bytes(page: &StreamedPage) -> usize {
+    match page {
         StreamedPage::Range(page) => page.entries.iter().map(size::entry_bytes).sum(),
         StreamedPage::Index(page) => page.rows.iter().map(size::index_row_bytes).sum(),
-    };
+    }
+}
+
+/// Waits for memory for so many bytes of a page, as long as a client may take to read one. Returns
+/// false if none became free.
+pub(super) async fn wait_for_memory(
+    shared: &Shared,
+    budget: &mut BufferBudget,
+    bytes: usize,
+) -> bool {
     let deadline = Instant::now() + Duration::from_millis(ANSWER_WRITE_MS_MAX);
-    while !budget.try_reserve(bytes.saturating_sub(RESERVED_BYTES), shared) {
+    while !budget.try_reserve(bytes, shared) {
         if Instant::now() >= deadline {
             return false;
         }
@@ -205,31 +217,37 @@ fn advance(request: &mut Request, page: &StreamedPage) -> bool {
     }
 }
 
-/// Appends a page as lines, in one chunk. The length of the chunk is filled in last, so that the
-/// lines are not copied.
+/// Appends a page as lines, in one chunk.
 fn append_lines(out: &mut Vec<u8>, page: &StreamedPage, is_http_10: bool) {
-    const NO_LENGTH: &[u8] = b"00000000\r\n";
-    let is_empty = match page {
-        StreamedPage::Range(page) => page.entries.is_empty(),
-        StreamedPage::Index(page) => page.rows.is_empty(),
-    };
-    if is_empty {
-        return;
-    }
-    let start = out.len();
-    if !is_http_10 {
-        out.extend_from_slice(NO_LENGTH);
-    }
-    let lines_start = out.len();
-    match page {
+    append_chunk_of(out, is_http_10, |out| match page {
         StreamedPage::Range(page) => append_each(out, &page.entries, write::append_entry),
         StreamedPage::Index(page) => append_each(out, &page.rows, index::append_index_row),
+    });
+}
+
+/// Appends what `append` appends as one chunk, or as it is for a client that knows no chunks;
+/// nothing if that is nothing. The length of the chunk is filled in last, so that its bytes are not
+/// copied.
+pub(super) fn append_chunk_of(
+    out: &mut Vec<u8>,
+    is_http_10: bool,
+    append: impl FnOnce(&mut Vec<u8>),
+) {
+    const NO_LENGTH: &[u8] = b"00000000\r\n";
+    if is_http_10 {
+        return append(out);
     }
-    if !is_http_10 {
-        let length = format!("{:08x}\r\n", out.len() - lines_start);
-        out[start..lines_start].copy_from_slice(length.as_bytes());
-        out.extend_from_slice(b"\r\n");
+    let start = out.len();
+    out.extend_from_slice(NO_LENGTH);
+    let data_start = out.len();
+    append(out);
+    if out.len() == data_start {
+        // A chunk without bytes would end the body.
+        return out.truncate(start);
     }
+    let length = format!("{:08x}\r\n", out.len() - data_start);
+    out[start..data_start].copy_from_slice(length.as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 fn append_each<T>(out: &mut Vec<u8>, rows: &[T], append: impl Fn(&mut Vec<u8>, &T)) {
@@ -245,21 +263,13 @@ fn append_end(out: &mut Vec<u8>, is_partial: bool, encode_options: EncodeOptions
         return;
     }
     if is_partial {
-        append_chunk(out, b"{\"partial\":true}\n", encode_options.is_http_10);
+        append_chunk_of(out, encode_options.is_http_10, |out| {
+            out.extend_from_slice(b"{\"partial\":true}\n");
+        });
     }
     if !encode_options.is_http_10 {
-        out.extend_from_slice(b"0\r\n\r\n");
+        out.extend_from_slice(LAST_CHUNK);
     }
-}
-
-/// Appends lines as one chunk, or as they are for a client that knows no chunks.
-fn append_chunk(out: &mut Vec<u8>, lines: &[u8], is_http_10: bool) {
-    if is_http_10 {
-        return out.extend_from_slice(lines);
-    }
-    let _ = write!(out, "{:x}\r\n", lines.len());
-    out.extend_from_slice(lines);
-    out.extend_from_slice(b"\r\n");
 }
 
 async fn write_error(
@@ -271,7 +281,9 @@ async fn write_error(
     errors::append_error(&mut line, error);
     line.extend_from_slice(b"}\n");
     let mut out = Vec::new();
-    append_chunk(&mut out, &line, origin.encode_options.is_http_10);
+    append_chunk_of(&mut out, origin.encode_options.is_http_10, |out| {
+        out.extend_from_slice(&line);
+    });
     writer::write_bytes(&mut connection.stream, &out).await?;
     let elapsed = origin.parsed_at.elapsed();
     let verdict = Verdict::Failed(error.kind());
@@ -292,7 +304,7 @@ mod tests {
     #[test]
     fn last_line_of_a_stream_says_that_rows_may_be_missing() {
         assert_eq!(end(false, false, false), "rows0\r\n\r\n");
-        assert_eq!(end(true, false, false), "rows11\r\n{\"partial\":true}\n\r\n0\r\n\r\n");
+        assert_eq!(end(true, false, false), "rows00000011\r\n{\"partial\":true}\n\r\n0\r\n\r\n");
         assert_eq!(end(false, false, true), "rows");
         assert_eq!(end(true, false, true), "rows{\"partial\":true}\n");
         assert_eq!(end(true, true, false), "rows", "HEAD has no body");

@@ -7,8 +7,8 @@ use super::routes::{
     confirmed, route,
 };
 use super::{
-    access, admission, checkpoints, declared_indexes, emptying, hot, import, key_pages, moves,
-    reload, siblings, slow,
+    access, admission, checkpoints, declared_indexes, emptying, feed, hot, import, key_pages,
+    moves, reload, siblings, slow,
 };
 use crate::counters::OperationKind as Operation;
 use crate::http::Method;
@@ -30,7 +30,7 @@ pub fn all() -> impl Iterator<Item = &'static HttpRoute> {
 }
 
 /// All routes but those about users and roles.
-static ROUTES: [HttpRoute; 82] = [
+static ROUTES: [HttpRoute; 84] = [
     HttpRoute {
         query: &[Consistency],
         response_body: ResponseBody::Value,
@@ -175,6 +175,8 @@ static ROUTES: [HttpRoute; 82] = [
     declared_indexes::LIST,
     declared_indexes::DESCRIBE,
     declared_indexes::DROP,
+    feed::READ,
+    feed::STREAM,
     siblings::FETCH,
     siblings::STORE,
     siblings::REMOVE,

@@ -2,7 +2,7 @@
 
 use super::errors::{self, malformed};
 use super::parameters::Query;
-use super::routes::{self, Admission, FoundRoute, HttpRoute, Lookup, RequestBody};
+use super::routes::{self, Admission, FoundRoute, HttpRoute, Lookup, RequestBody, RouteName};
 use crate::access_control::AccessControl;
 use crate::connection::{Access, ListenerRole};
 use crate::http::percent::{PlusMeaning, decode};
@@ -112,7 +112,10 @@ pub fn parse(
     let FoundRoute { route, path_values } = find_route(head)?;
     let token_digest = join_token(route.admission, role, head)?;
     check_body(route.request_body, head)?;
-    let query = Query::parse(head.query, route.query)?;
+    let mut query = Query::parse(head.query, route.query)?;
+    if route.name == RouteName::StreamFeed {
+        query.feed.read_headers(head);
+    }
     let mut target = RequestTarget {
         route,
         bucket: previous_bucket.clone(),

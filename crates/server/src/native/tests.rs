@@ -2,6 +2,7 @@
 
 mod calls;
 mod confirmations;
+mod feeds;
 mod generators;
 mod import;
 mod indexes;

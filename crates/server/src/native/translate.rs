@@ -7,6 +7,7 @@ use super::conditional;
 use super::confirmation;
 use super::declared_indexes;
 use super::emptying::{self, EmptyPrefixCall};
+use super::feed::{self, FeedForm};
 use super::import;
 use super::json::{bodies, cluster};
 use super::key_pages;
@@ -31,6 +32,8 @@ pub enum NativePlan {
     Submit(Request, NativeShape),
     /// Read of a range or an index, which is streamed page by page.
     Stream(Request),
+    /// Read of a feed, and the form of its answer.
+    Feed(Request, FeedForm),
     /// Failed precondition: the condition can't hold.
     PreconditionFailed,
     /// Operation of an operator.
@@ -234,6 +237,7 @@ fn plan_other(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Erro
             let request = Request { bucket: target.bucket, call, retry: None };
             return Ok(NativePlan::Stream(request));
         }
+        RouteName::ReadFeed | RouteName::StreamFeed => return feed::plan(target),
         RouteName::OpenSession => (Call::Session(SessionCall::Open), NativeShape::CreatedJson),
         RouteName::CloseSession => {
             (Call::Session(SessionCall::Close(target.session)), NativeShape::Nothing)

@@ -34,7 +34,7 @@ impl RespConnection {
         if requests == 0 {
             return;
         }
-        let elapsed = began.elapsed();
+        let elapsed = began.elapsed().saturating_sub(std::mem::take(&mut self.waited));
         let (client, took_us) = (self.client.info.id, elapsed.as_micros() as u64);
         let last = self.client.last_command;
         tracing::debug!(target: "resp", client, requests, last, took_us, "answered");

@@ -21,6 +21,7 @@ mod client;
 mod counting;
 mod cursors;
 mod errors;
+mod feeds;
 mod frame;
 mod glob;
 mod information;

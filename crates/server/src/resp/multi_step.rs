@@ -78,6 +78,7 @@ impl RespConnection {
                 self.out.ok();
             }
             MultiStep::Login(login) => self.login(login).await,
+            MultiStep::Feed(request) => self.read_feed(*request).await,
         }
         act.finish(&outcome);
         Ok(())

@@ -21,6 +21,7 @@ use node::{Flow, LaterReply, RecordedAct, SubmitResult};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 use tls::Stream;
 use tokio::time::Instant;
 
@@ -39,8 +40,9 @@ pub(crate) async fn serve(
     let (Ok(address), Ok(local)) = addresses else { return };
     let info = registry.add_client((address, local), connection.role.rights());
     let _idle = shared.idle.register(info.activity.clone());
-    let ended = pin!(info.activity.clone().wait_for_end_or_shutdown(shutdown));
-    RespConnection::new(connection, shared, registry, info).run(ended).await;
+    let ended = pin!(info.activity.clone().wait_for_end_or_shutdown(shutdown.clone()));
+    let state = (registry, info, shutdown);
+    RespConnection::new(connection, shared, state).run(ended).await;
 }
 
 /// Request that is not answered at once.
@@ -62,6 +64,8 @@ pub(super) struct RespConnection {
     pub(super) shared: Arc<Shared>,
     /// State that all RESP connections share.
     pub(super) registry: Arc<Registry>,
+    /// Signal that the server closes.
+    pub(super) shutdown: Shutdown,
     pub(super) client: Client,
     pub(super) out: Output,
     pub(super) answer_budget: BufferBudget,
@@ -80,6 +84,8 @@ pub(super) struct RespConnection {
     pub(super) first_request: Option<NamedRequest>,
     /// Waits of this batch.
     pub(super) stages: StageTimes,
+    /// Time of this batch in which it waited for events of a feed, which is no latency.
+    pub(super) waited: Duration,
     /// Outcomes of this batch's requests; equal ones in a row are merged.
     pub(super) verdicts: Vec<(OperationKind, Verdict, u64)>,
 }
@@ -94,8 +100,7 @@ impl RespConnection {
     fn new(
         connection: Connection,
         shared: Arc<Shared>,
-        registry: Arc<Registry>,
-        info: Arc<ClientInfo>,
+        (registry, info, shutdown): (Arc<Registry>, Arc<ClientInfo>, Shutdown),
     ) -> RespConnection {
         let idle = shared.live.resp_idle_ms_max();
         RespConnection {
@@ -103,6 +108,7 @@ impl RespConnection {
             stream: connection.stream,
             shared,
             registry,
+            shutdown,
             client: Client::new(info),
             out: Output::default(),
             answer_budget: BufferBudget::default(),
@@ -114,6 +120,7 @@ impl RespConnection {
             window: Window::default(),
             first_request: None,
             stages: StageTimes::default(),
+            waited: Duration::ZERO,
             verdicts: Vec::new(),
         }
     }

@@ -68,9 +68,10 @@ fn format_value(name: &str, value: u64) -> String {
 }
 
 /// Limits of one front-end alone: their file, and their names.
-const FRONT_END_LIMITS: [(&str, &[&str]); 9] = [
+const FRONT_END_LIMITS: [(&str, &[&str]); 10] = [
     ("crates/http_message/src/chunks.rs", &["SIZE_LINE_BYTES_MAX", "TRAILER_BYTES_MAX"]),
     ("crates/server/src/native/parameters.rs", &["BUCKETS_PER_PAGE_MAX"]),
+    ("crates/server/src/feed_reader.rs", &["PAGE_WAIT_MS_MAX"]),
     ("crates/server/src/resp/frame.rs", &["INLINE_BYTES_MAX", "ARGS_MAX"]),
     ("crates/server/src/resp/cursors.rs", &["CURSORS_MAX", "CURSOR_BYTES_MAX"]),
     ("crates/server/src/resp/translate/transaction.rs", &["WATCHED_MAX"]),

@@ -159,6 +159,7 @@ const LIMITS: &[(&str, Coverage)] = &[
     ("SIZE_LINE_BYTES_MAX", By(&["chunk_line_or_trailer_beyond_its_limit_is_refused"])),
     ("TRAILER_BYTES_MAX", By(&["chunk_line_or_trailer_beyond_its_limit_is_refused"])),
     ("BUCKETS_PER_PAGE_MAX", By(&["bucket_list_page_limit_is_exact"])),
+    ("PAGE_WAIT_MS_MAX", By(&["feed_parameters_beyond_their_limits_are_refused"])),
     ("CHANGES_MAX", By(&["property_changes_beyond_64_are_refused"])),
     ("INLINE_BYTES_MAX", By(&["frame_limits_are_exact_and_enforced_before_payload_arrives"])),
     ("ARGS_MAX", By(&["frame_limits_are_exact_and_enforced_before_payload_arrives"])),

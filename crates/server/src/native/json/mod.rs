@@ -11,6 +11,7 @@
 pub mod available;
 pub mod bodies;
 pub mod cluster;
+pub mod feed;
 pub mod fields;
 pub mod index;
 pub mod keys;

@@ -7,7 +7,7 @@
 use base::datatype::TypeValue;
 use base::reply::IndexRecord;
 use base::wire::answer_bytes;
-use base::{Body, Entry, Error, Headers, IndexRow, Outcome, Reply, Row, Siblings};
+use base::{Body, Entry, Error, FeedEvent, Headers, IndexRow, Outcome, Reply, Row, Siblings};
 
 /// Bound of the names and numbers beside the bytes of a row, key, sibling or step.
 const ELEMENT_BYTES: usize = 192;
@@ -52,6 +52,9 @@ fn body_bytes(body: &Body) -> usize {
                 let after = page.after.as_ref().map_or(0, |after| text_bytes(after));
                 after + page.rows.iter().map(index_row_bytes).sum::<usize>()
             }
+            Body::FeedPage(page) => {
+                text_bytes(&page.next) + page.events.iter().map(event_bytes).sum::<usize>()
+            }
             _ => 0,
         }
 }
@@ -64,12 +67,20 @@ pub fn entry_bytes(entry: &Entry) -> usize {
 /// Returns an upper bound of the size of an index's row as JSON.
 pub fn index_row_bytes(row: &IndexRow) -> usize {
     let term = row.term.as_ref().map_or(0, |term| text_bytes(term));
-    let record = match &row.record {
+    text_bytes(&row.key) + term + record_bytes(row.record.as_ref())
+}
+
+/// Returns an upper bound of the size of an event of a feed as JSON.
+pub fn event_bytes(event: &FeedEvent) -> usize {
+    text_bytes(&event.key) + record_bytes(event.record.as_ref())
+}
+
+fn record_bytes(record: Option<&IndexRecord>) -> usize {
+    match record {
         None => ELEMENT_BYTES,
         Some(IndexRecord::Row(row)) => row_bytes(Some(row)),
         Some(IndexRecord::Siblings(siblings)) => ELEMENT_BYTES + siblings_bytes(siblings),
-    };
-    text_bytes(&row.key) + term + record
+    }
 }
 
 fn row_bytes(row: Option<&Row>) -> usize {
@@ -151,7 +162,10 @@ fn escaped_bytes(byte: u8) -> usize {
 mod tests {
     use super::*;
     use crate::native::json::write::append_body;
-    use base::{Content, Context, IndexPage, Key, LogIndex, Page, Sibling, Value, Version, Vtag};
+    use base::feed::FeedEventKind;
+    use base::{
+        Content, Context, FeedPage, IndexPage, Key, LogIndex, Page, Sibling, Value, Version, Vtag,
+    };
     use bytes::Bytes;
 
     fn row(value: &[u8]) -> Row {
@@ -198,6 +212,11 @@ mod tests {
             ];
             let (after, is_partial) = (Some(Value::from_static(b"AX-")), false);
             check(Body::IndexPage(Box::new(IndexPage { rows, after, is_partial })));
+            let record = Some(IndexRecord::Row(row(&value)));
+            let (kind, version, again) = (FeedEventKind::Put, None, true);
+            let event = FeedEvent { kind, key, version, record, again };
+            let (events, next) = (vec![event.clone(), event], Value::from_static(b"AX-"));
+            check(Body::FeedPage(Box::new(FeedPage { events, next, level: true, restart: true })));
         }
         let small = Ok(Reply::new(LogIndex(1), Body::Row(Some(row(b"x")))));
         assert_eq!(json_bytes_max(&small), 0);

@@ -1,6 +1,6 @@
 //! Writing of replies as JSON, directly into one buffer.
 
-use super::{available, index};
+use super::{available, feed, index};
 use crate::native::errors;
 use base::{Body, Outcome, Page, Row};
 use base64::Engine;
@@ -175,8 +175,7 @@ pub fn append_body(out: &mut Vec<u8>, body: &Body) {
         Body::Owners(owners) => available::append_owners(out, owners),
         Body::Indexes(indexes) => append_fields(out, &api::Indexes::from(&indexes[..])),
         Body::IndexPage(page) => index::append_index_page(out, page),
-        // No route asks for one yet.
-        Body::FeedPage(_) => {}
+        Body::FeedPage(page) => feed::append_feed_page(out, page),
     }
 }
 

@@ -11,7 +11,8 @@ use base::{BucketName, DirectoryCall};
 const BUCKETS_DEFAULT: u64 = 1_000;
 const BUCKETS_MAX: u64 = 10_000;
 
-fn bucket_name(args: &Args<'_>, at: usize) -> Result<BucketName, RespRefusal> {
+/// Parses the name of a bucket.
+pub fn bucket_name(args: &Args<'_>, at: usize) -> Result<BucketName, RespRefusal> {
     BucketName::parse(args.text(at)?).map_err(|error| RespRefusal::from_text(errors::text(&error)))
 }
 

@@ -20,6 +20,7 @@ mod connection;
 mod declared_indexes;
 mod expiry;
 mod extensions;
+mod feed;
 mod keys;
 mod numbers;
 mod range;
@@ -38,6 +39,7 @@ pub use clients::{ClientSelection, KillFilter, client_list_line};
 pub use commands::{CommandFilter, write_names};
 pub use configuration::parameters;
 pub use connection::{LoginCommand, REDIS_VERSION, greet};
+pub use feed::write_page as write_feed_page;
 pub use keys::{Scan, scan_range};
 pub use recent::RecentCommand;
 pub use server::InfoSection;
@@ -52,7 +54,7 @@ use super::output::Output;
 use crate::Shared;
 use crate::clock::Clock;
 use base::rights::Operate;
-use base::{BucketName, Call, DirectoryCall, Key, Read, Reason, Update};
+use base::{BucketName, Call, DirectoryCall, Key, Read, Reason, Request, Update};
 
 /// Way in which a command is carried out.
 #[derive(Debug)]
@@ -94,6 +96,8 @@ pub enum MultiStep {
     ResetCounts,
     /// `AUTH`, and `HELLO` with `AUTH`: logs in.
     Login(LoginCommand),
+    /// `CREDENZA.FEED`: a page of a feed, once there is an event.
+    Feed(Box<Request>),
 }
 
 impl MultiStep {
@@ -115,7 +119,8 @@ impl MultiStep {
             | MultiStep::Configuration(_)
             | MultiStep::CommandNames(_)
             | MultiStep::Role
-            | MultiStep::Login(_) => None,
+            | MultiStep::Login(_)
+            | MultiStep::Feed(_) => None,
         }
     }
 }

@@ -6,7 +6,7 @@
 use super::command_docs::{self, Docs};
 use super::{
     CommandContext, TranslateResult, buckets, clients, commands, configuration, connection,
-    declared_indexes, expiry, extensions, keys, numbers, range, sequence, server, siblings,
+    declared_indexes, expiry, extensions, feed, keys, numbers, range, sequence, server, siblings,
     slow_log, strings, transaction,
 };
 use crate::resp::frame::Args;
@@ -264,6 +264,7 @@ const EXTENSIONS: &[Command] = &[
     command("credenza.fetch", -2, READ | FAST | NO_MULTI, ONE_KEY, siblings::fetch),
     command("credenza.store", -3, WRITE | DENY_OOM | NO_MULTI, ONE_KEY, siblings::store),
     command("credenza.remove", -2, WRITE | NO_MULTI, ONE_KEY, siblings::remove),
+    command("credenza.feed", -2, READ | NO_MULTI, NO_KEY, feed::feed),
     command("credenza.consistency", -1, ALWAYS | NO_MULTI, NO_KEY, extensions::consistency),
     Command {
         subcommands: INDEX_COMMANDS,

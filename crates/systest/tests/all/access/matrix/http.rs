@@ -52,6 +52,9 @@ GET /v1/buckets/$b/count                                        | list:all
 GET /v1/buckets/$b/keys?prefix=$p                               | list:all
 GET /v1/buckets/$b/index/missing?equals=1                       | list:all read:all
 GET /v1/buckets/$b/index/missing/stream?equals=1                | list:all read:all
+GET /v1/buckets/$b/feed                                         | list:all
+GET /v1/buckets/$b/feed?values=true                             | list:all read:all
+GET /v1/buckets/$b/feed/stream                                  | list:all
 POST $u/indexes {"name":"matrix","path":"$","type":"int"}       | own:all
 GET /v1/buckets/$b/indexes                                      | read:any
 GET /v1/buckets/$b/indexes/missing                              | read:any
@@ -79,6 +82,7 @@ DELETE /v1/buckets/$b/siblings/$k                               | write:key
 GET /v1/buckets/$b/datatypes/$k                                 | read:key
 POST /v1/buckets/$b/datatypes/$k {"add":"tea"}                  | write:key read:key
 GET /v1/buckets/$b/keys                                         | list:all
+GET /v1/buckets/$b/feed                                         | list:all
 GET /v1/buckets/$b/keys/$k                                      | read:key
 PUT /v1/buckets/$b/keys/$k v                                    | write:key
 DELETE /v1/buckets/$b/properties                                | own:all

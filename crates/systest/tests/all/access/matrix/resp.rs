@@ -79,6 +79,8 @@ MULTI; SET p-2 v; DEL $k; !EXEC           | write:second write:key
 !CREDENZA.PREFIX $p                       | list:range read:range
 !CREDENZA.PREFIX $p KEYS                  | list:range
 !CREDENZA.INDEX RANGE missing - +         | list:all read:all
+!CREDENZA.FEED $b                         | list:all
+!CREDENZA.FEED $b VALUES                  | list:all read:all
 !CREDENZA.INDEX CREATE matrix PATH $.a TYPE int | own:all
 !CREDENZA.INDEX LIST                      | read:any
 !CREDENZA.INDEX STATUS missing            | read:any
