@@ -10,6 +10,7 @@ mod paint;
 mod reload;
 mod renames;
 mod service_manager;
+mod signals;
 #[cfg(test)]
 mod tests;
 

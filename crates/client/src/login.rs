@@ -58,6 +58,12 @@ impl Authorization {
 }
 
 impl LoginArguments {
+    /// Returns a login by the API token in a file, in place of this one.
+    pub fn with_token_file(&self, token_file: PathBuf) -> LoginArguments {
+        let allows_plain = self.allows_plain;
+        LoginArguments { token_file: Some(token_file), allows_plain, ..LoginArguments::default() }
+    }
+
     /// Returns the login, from the flags or else from the environment. `None`: there is none.
     pub fn authorization(&self) -> Outcome<Option<Authorization>> {
         self.authorization_with(|name| std::env::var_os(name).filter(|value| !value.is_empty()))

@@ -1,6 +1,6 @@
 //! `credenza index query`: what an index finds, page by page.
 
-use super::siblings::shown_value;
+use super::siblings::value_lines;
 use super::{IndexArguments, ReadLevelArguments};
 use crate::args::Encoding;
 use crate::output;
@@ -169,13 +169,7 @@ fn lines(row: &IndexRowReply, encoding: Encoding) -> String {
     if let Some(term) = &row.term {
         front = format!("{front}\t{}", encoding.show(&term.0));
     }
-    let value = row.value.iter().map(|value| encoding.show(&value.0));
-    let siblings = row.siblings.iter().flatten().map(|sibling| shown_value(sibling, encoding));
-    let values: Vec<_> = value.chain(siblings).collect();
-    if values.is_empty() {
-        return format!("{front}\n");
-    }
-    values.into_iter().map(|value| format!("{front}\t{value}\n")).collect()
+    value_lines(&front, row.value.as_ref(), row.siblings.as_deref(), encoding)
 }
 
 /// Pages of an index, one after the other.

@@ -20,11 +20,13 @@ mod checkpoint;
 mod cluster;
 mod cluster_status;
 mod convergence;
+mod copy;
 mod datatype;
 mod delete;
 mod dev;
 mod empty_prefix;
 mod export;
+mod feed;
 mod generate;
 mod get;
 mod group;
@@ -107,6 +109,12 @@ pub enum Command {
     /// Write records to a file
     #[command(after_help = export::EXAMPLES)]
     Export(export::Export),
+    /// Show the changes of a bucket, also as they happen
+    #[command(after_help = feed::EXAMPLES, alias = "watch")]
+    Feed(feed::FeedCommand),
+    /// Make a bucket the copy of another one, also of another cluster, and have it follow
+    #[command(after_help = copy::EXAMPLES)]
+    Copy(copy::CopyCommand),
     /// Make, show, change and drop buckets
     #[command(subcommand, after_help = bucket::EXAMPLES)]
     Bucket(bucket::BucketCommand),
@@ -191,6 +199,8 @@ impl Command {
             Command::Sequence(command) => run_online(command.run()),
             Command::Import(command) => run_online(command.run()),
             Command::Export(command) => run_online(command.run()),
+            Command::Feed(command) => run_online(command.run()),
+            Command::Copy(command) => run_online(command.run()),
             Command::Bucket(command) => run_online(command.run()),
             Command::Index(command) => run_online(command.run()),
             Command::Type(command) => run_online(command.run()),

@@ -3,7 +3,7 @@
 use super::BucketAddress;
 use crate::args::Encoding;
 use crate::output;
-use api::{SiblingReply, SiblingsReply};
+use api::{Blob, SiblingReply, SiblingsReply};
 use base::Reason;
 use client::{HttpCall, encode};
 use hyper::Method;
@@ -81,6 +81,22 @@ pub fn shown_value(sibling: &SiblingReply, encoding: Encoding) -> String {
         Some(value) => encoding.show(&value.0),
         None => "(deleted)".into(),
     }
+}
+
+/// Returns a line for each value behind this beginning, or the beginning alone if there is none.
+pub fn value_lines(
+    front: &str,
+    value: Option<&Blob>,
+    siblings: Option<&[SiblingReply]>,
+    encoding: Encoding,
+) -> String {
+    let value = value.iter().map(|value| encoding.show(&value.0));
+    let siblings = siblings.into_iter().flatten().map(|sibling| shown_value(sibling, encoding));
+    let values: Vec<_> = value.chain(siblings).collect();
+    if values.is_empty() {
+        return format!("{front}\n");
+    }
+    values.into_iter().map(|value| format!("{front}\t{value}\n")).collect()
 }
 
 /// Names the commands that resolve siblings in the error of a command that failed because of them.

@@ -87,6 +87,7 @@ const CLI_IMPORTS: &[&str] = &[
     "logging",
     "settings",
     "client",
+    "feed_client",
     "record_files",
 ];
 /// Crates whose settings the settings file has.
@@ -112,7 +113,7 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 32] = [
+pub const CRATES: [CrateRule; 33] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "indexes", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
@@ -195,6 +196,11 @@ pub const CRATES: [CrateRule; 32] = [
     CrateRule {
         name: "client",
         imports: &["api", "base", "program", "tls"],
+        never: &[CLI, ORDERED, QUIET, KEYED],
+    },
+    CrateRule {
+        name: "feed_client",
+        imports: &["api", "base", "client", "program"],
         never: &[CLI, ORDERED, QUIET, KEYED],
     },
     CrateRule { name: "record_files", imports: &["base"], never: &[QUIET, KEYED] },

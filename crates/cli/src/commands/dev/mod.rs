@@ -12,6 +12,7 @@ mod security;
 
 use super::convergence;
 use crate::output;
+use crate::signals::listen_for_signal;
 use base::{Kind, Part};
 use client::Address;
 use control::{AcceptedRequest, DevRequest};
@@ -23,7 +24,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::net::UnixListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -347,12 +348,6 @@ impl DevCluster {
              Ctrl-C stops all of them.\n"
         )
     }
-}
-
-fn listen_for_signal(kind: SignalKind) -> Outcome<tokio::signal::unix::Signal> {
-    signal(kind).map_err(|error| {
-        Failure::new(Kind::Unavailable, format!("can't listen to signals: {error}"))
-    })
 }
 
 fn create_directory(path: &Path) -> Outcome {
