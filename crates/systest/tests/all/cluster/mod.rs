@@ -17,6 +17,7 @@ mod dead_rows;
 mod disks;
 mod distance;
 mod failpoints;
+mod feeds;
 mod hanging;
 mod hostile_but_valid;
 mod idle;

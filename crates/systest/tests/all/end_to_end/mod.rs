@@ -21,6 +21,7 @@ mod copies;
 mod counted;
 mod crash_log;
 mod defaults;
+mod feeds;
 mod first_start;
 mod foreign_suites;
 mod founding;

@@ -179,6 +179,12 @@ fn mask_line(line: &str) -> String {
     let mut masked = String::new();
     let mut rest = line.trim_end();
     while let Some(first) = rest.chars().next() {
+        let token = token_bytes(rest);
+        if token > 0 {
+            masked.push_str("<id>");
+            rest = &rest[token..];
+            continue;
+        }
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.';
         let end = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
         if end == 0 {
@@ -202,6 +208,16 @@ fn mask_line(line: &str) -> String {
     }
     // The width of columns depends on their contents.
     masked.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the length of the token of a feed that a text begins with: base64 for URLs, longer than
+/// any word. 0: it begins with none.
+fn token_bytes(text: &str) -> usize {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let end = text.find(|c: char| !is_part(c)).unwrap_or(text.len());
+    let token = &text[..end];
+    let is_token = end >= 24 && token.bytes().any(|byte| byte.is_ascii_uppercase());
+    if is_token { end } else { 0 }
 }
 
 /// Removes the parts of an answer that a page leaves out: the log of a program in the
@@ -230,6 +246,8 @@ fn page_mask_hides_only_ids_and_measured_numbers() {
         ),
         ("0      n2   n1 n3@11", "0 n2 n1 n3@<number>"),
         ("user:3	Edsger", "user:3 Edsger"),
+        ("go on with --from AQAA-AAAAEAA_AACQAAAADn0rNRX2kzq", "go on with --from <id>"),
+        ("  1) \"AQAAAAAAAAAAAAEAAAAA\"", "1) \"AQAAAAAAAAAAAAEAAAAA\""),
     ] {
         assert_eq!(mask_line(line), masked_line);
     }
