@@ -74,40 +74,28 @@ impl Group {
         has_values: bool,
         epoch: u64,
     ) -> Result<Option<Ticket>> {
-        let begin = |overlay: &mut Overlay| {
-            self.check_epoch(epoch)?;
-            overlay.begin_feed(bucket.id, has_values)
-        };
-        self.write_for_bucket(bucket, begin).map(|(ticket, ())| ticket)
+        let begin = |overlay: &mut Overlay| overlay.begin_feed(bucket.id, has_values);
+        self.write_for_bucket(bucket, epoch, begin).map(|(ticket, ())| ticket)
     }
 
     /// Ends the feed of a bucket, if it has one. Errors: see [`Self::begin_feed`].
     pub fn end_feed(&self, bucket: &Bucket, epoch: u64) -> Result<Option<Ticket>> {
-        let end = |overlay: &mut Overlay| {
-            self.check_epoch(epoch)?;
-            overlay.end_feed(bucket.id)
-        };
-        self.write_for_bucket(bucket, end).map(|(ticket, ())| ticket)
+        let end = |overlay: &mut Overlay| overlay.end_feed(bucket.id);
+        self.write_for_bucket(bucket, epoch, end).map(|(ticket, ())| ticket)
     }
 
     /// Takes the next step of building or removing a feed. `applied`: its phase by the applied rows;
     /// in another one nothing is done. The caller paces the steps by the bytes that each returns.
     /// Errors: see [`Self::begin_feed`].
     pub fn step_feed(&self, bucket: &Bucket, applied: FeedPhase, epoch: u64) -> Result<IndexStep> {
-        let step = |overlay: &mut Overlay| {
-            self.check_epoch(epoch)?;
-            build::step(overlay, bucket.id, applied)
-        };
-        self.write_for_bucket(bucket, step).map(|(_, step)| step)
+        let step = |overlay: &mut Overlay| build::step(overlay, bucket.id, applied);
+        self.write_for_bucket(bucket, epoch, step).map(|(_, step)| step)
     }
 
     /// Removes entries of a feed that are older than its bucket's properties say. Errors: see
     /// [`Self::begin_feed`].
     pub fn trim_feed(&self, bucket: &Bucket, epoch: u64) -> Result<TrimStep> {
-        let trim = |overlay: &mut Overlay| {
-            self.check_epoch(epoch)?;
-            trim::step(overlay, bucket)
-        };
-        self.write_for_bucket(bucket, trim).map(|(_, step)| step)
+        let trim = |overlay: &mut Overlay| trim::step(overlay, bucket);
+        self.write_for_bucket(bucket, epoch, trim).map(|(_, step)| step)
     }
 }
