@@ -39,7 +39,10 @@ pub fn read(read: &Read, properties: &Properties) -> Result<()> {
         Read::Get(key) | Read::AssertExists(key) | Read::Assert { key, .. } => {
             check_key(key, properties)
         }
-        Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => check_keys(keys),
+        Read::Exists(keys)
+        | Read::MultiGet(keys)
+        | Read::MultiGetAll(keys)
+        | Read::KeyVersions(keys) => check_keys(keys),
         Read::Range(range) => {
             for bound in [&range.low, &range.high] {
                 if let crate::Bound::Included(key) | crate::Bound::Excluded(key) = bound
@@ -106,6 +109,7 @@ impl UpdateCheck<'_> {
             Update::Delete { key, .. }
             | Update::AssertExists { key }
             | Update::AssertVersion { key, .. }
+            | Update::AssertAbsentSince { key, .. }
             | Update::Add { key, .. }
             | Update::AddFloat { key, .. } => self.key(key)?,
             Update::TestAndSet { key, expected, wanted } => {

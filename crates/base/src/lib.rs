@@ -68,7 +68,8 @@ pub use properties::{BucketAudit, Consistency, DataType, Properties, Replication
 pub use quorum::{Quorum, Share, Shortfall};
 pub use range::{Bound, Range, RowContent};
 pub use reply::{
-    Body, BucketDescription, Entry, IndexPage, IndexRow, MoveDestination, Outcome, Page, Reply, Row,
+    Absence, Body, BucketDescription, Entry, IndexPage, IndexRow, KeyVersion, MoveDestination,
+    Outcome, Page, Reply, Row,
 };
 pub use request::{Call, Read, ReadLevel, Request, SessionCall, Update};
 pub use ring::{

@@ -7,7 +7,7 @@ use crate::feed::FeedPage;
 use crate::index::IndexDescription;
 use crate::properties::Properties;
 use crate::ring::{RingDescription, RingPlan, RingTransfers};
-use crate::{ClusterSecret, Error, Key, LogIndex, SessionId, Value, Version};
+use crate::{BucketId, ClusterSecret, Error, GroupId, Key, LogIndex, SessionId, Value, Version};
 
 /// Reply to a request; each carries the log index that it reflects.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +71,8 @@ pub enum Body {
     /// Context of a write that was taken. It covers this write alone: a client that writes with it
     /// replaces what it wrote, and nothing that it has not seen.
     Stored(Context),
+    /// Versions of keys, in the order of the requested keys.
+    KeyVersions(Vec<KeyVersion>),
     /// Keys of an available bucket.
     Keys(Keys),
     /// Available buckets that hold a key.
@@ -104,6 +106,26 @@ pub struct Row {
     pub version: Version,
     /// Milliseconds of group time until the row expires. `None`: never.
     pub expires_in_ms: Option<u64>,
+}
+
+/// Version of a key, present or absent, by which a later update finds out whether it has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyVersion {
+    /// The key has a row of this version.
+    Present(Version),
+    /// The key has no row.
+    Absent(Absence),
+}
+
+/// Absence of a key at some moment, by which a later update finds out whether it was written since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// Group that was read. A bucket that moves gets another.
+    pub group: GroupId,
+    /// Number of the bucket that was read. A bucket that is cleared, dropped or moved gets another.
+    pub bucket: BucketId,
+    /// Lowest version that a later write in this group can have.
+    pub since: Version,
 }
 
 /// A row of a range.

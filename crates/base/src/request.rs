@@ -9,7 +9,7 @@ use crate::bucket::BucketName;
 pub use crate::directory::{BucketPlace, DirectoryCall, MoveStep};
 use crate::feed::FeedQuery;
 use crate::index::IndexQuery;
-use crate::{Key, LogIndex, Range, RetryId, SessionId, Value, Version};
+use crate::{Absence, Key, LogIndex, Range, RetryId, SessionId, Value, Version};
 
 /// Request of a client.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +66,9 @@ pub enum Read {
     Range(Range),
     /// Number of keys: `Body::Size` if the bucket keeps counts, else by a scan: `Body::Count`.
     KeyCount,
+    /// Versions of these keys in order, without values, to assert later that they have not changed:
+    /// `Body::KeyVersions`.
+    KeyVersions(Vec<Key>),
     /// Fails with `assertion_failed` unless the key's value is this (`None`: absent): `Body::Done`.
     Assert {
         /// The key.
@@ -233,6 +236,16 @@ pub enum Update {
         key: Key,
         /// Expected version. `None`: the row is absent.
         version: Option<Version>,
+    },
+    /// Fails with `changed` unless nobody has written the key since it was absent. Rarely it fails
+    /// without a write: after a change of master or a move of the bucket, once the space of a
+    /// dropped bucket was freed, and if a key with the same hash was written and removed meanwhile.
+    /// `Done`.
+    AssertAbsentSince {
+        /// The key.
+        key: Key,
+        /// Its absence, as [`Read::KeyVersions`] found it.
+        absence: Absence,
     },
     /// Deletes all keys under the prefix, at most [`crate::limits::UPDATE_BYTES_MAX`] of them.
     /// `Count`.

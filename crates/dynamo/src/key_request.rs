@@ -126,6 +126,7 @@ impl KeyRequest<'_> {
                 }
                 Ok(Body::Count(count))
             }
+            Read::KeyVersions(_) => Err(unsupported("watched keys are not supported")),
             _ => Err(unsupported("range reads, counts and assertions are not supported")),
         }
     }

@@ -80,6 +80,8 @@ pub(crate) fn read_answer_bytes_max(read: &Read) -> usize {
         Read::Index(_) => PAGE_BYTES_MAX,
         // The page ends after the event that fills it.
         Read::Feed(_) => FEED_PAGE_BYTES_MAX,
+        // At most 16 bytes for a key, and the request held the key.
+        Read::KeyVersions(_) => 0,
         Read::Exists(_) | Read::KeyCount | Read::Assert { .. } | Read::AssertExists(_) => 0,
     }
 }

@@ -164,6 +164,11 @@ fn check_forwardable(in_force: FeatureLevel, call: &Call) -> Result<()> {
             require(in_force, FeatureLevel::WITH_INDEXES, "index")
         }
         Call::Read(Read::Feed(_), _) => require(in_force, FeatureLevel::WITH_FEEDS, FEED),
+        // An assertion about an absent key needs no check: its version comes from such a read, and
+        // the level never falls.
+        Call::Read(Read::KeyVersions(_), _) => {
+            require(in_force, FeatureLevel::WITH_KEY_VERSIONS, "key_versions")
+        }
         _ => Ok(()),
     }
 }
@@ -208,17 +213,27 @@ mod tests {
     }
 
     #[test]
-    fn calls_about_indexes_and_feeds_are_forwarded_from_their_level_on() {
+    fn calls_with_a_level_are_forwarded_from_it_on() {
         let index = Call::Directory(DirectoryCall::Index(IndexCall::List));
         let query = Call::Read(Read::Index(Box::default()), ReadLevel::Consistent);
         let feed = Call::Read(Read::Feed(Box::default()), ReadLevel::Consistent);
-        let refused = check_forwardable(FeatureLevel::FIRST, &feed);
-        assert!(refused.is_err_and(|error| error.text().contains("`feed`")));
-        assert_eq!(check_forwardable(FeatureLevel::WITH_FEEDS, &feed), Ok(()));
         let count = Call::Read(Read::KeyCount, ReadLevel::Consistent);
-        for (call, is_refused) in [(&index, true), (&query, true), (&count, false)] {
-            let refused = check_forwardable(FeatureLevel::FIRST, call);
-            assert_eq!(refused.is_err_and(|error| error.text().contains("`index`")), is_refused);
+        let versions = Call::Read(Read::KeyVersions(Vec::new()), ReadLevel::Consistent);
+        for (call, refused) in [
+            (&index, Some("`index`")),
+            (&query, Some("`index`")),
+            (&feed, Some("`feed`")),
+            (&versions, Some("`key_versions`")),
+            (&count, None),
+        ] {
+            let answer = check_forwardable(FeatureLevel::FIRST, call);
+            match refused {
+                Some(name) => {
+                    let error = answer.expect_err("too low");
+                    assert!(error.text().contains(name), "{}", error.text());
+                }
+                None => assert_eq!(answer, Ok(())),
+            }
             assert_eq!(check_forwardable(FeatureLevel::WITH_INDEXES, call), Ok(()));
         }
     }

@@ -256,6 +256,7 @@ fn frees_space(update: &Update) -> bool {
         | Update::AssertExists { .. }
         | Update::AssertRange { .. }
         | Update::AssertVersion { .. }
+        | Update::AssertAbsentSince { .. }
         | Update::Read(_)
         | Update::Nop => true,
         Update::Sequence { steps, .. } => steps.iter().all(frees_space),

@@ -269,6 +269,7 @@ impl Housekeeper {
         if !state.is_applied(&group.apply_progress(), now) {
             return Ok(false);
         }
+        group.forget_removals();
         self.flusher.drop_bucket(group.id, bucket)?;
         tracing::debug!(
             target: "store", bucket = bucket.0, "the space of a dropped bucket is reclaimed"

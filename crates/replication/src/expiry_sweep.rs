@@ -87,6 +87,7 @@ mod tests {
     use crate::group_indexes::GroupIndexes;
     use crate::overlay::StoreSource;
     use crate::pending_entry::{EntryBuffers, PendingEntry};
+    use crate::recent_removals::RecentRemovals;
     use base::limits::SESSION_TTL_MS;
     use base::{BucketDigest, GroupId, LogIndex, SessionId};
     use replica_state::layout::StoredSession;
@@ -107,6 +108,7 @@ mod tests {
             saw_expired: false,
             counts: &mut BucketCounts::default(),
             indexes: &mut GroupIndexes::default(),
+            removals: &mut RecentRemovals::default(),
             scratch: &mut Vec::new(),
         };
         for (session, used) in [(1, 5), (2, 5), (3, 7)] {

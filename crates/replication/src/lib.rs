@@ -63,6 +63,7 @@ mod proposal_queue;
 pub mod read;
 mod read_requests;
 mod receive;
+mod recent_removals;
 mod reconfigure;
 pub mod records;
 pub mod recovered;

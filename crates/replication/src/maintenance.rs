@@ -59,6 +59,12 @@ impl Group {
         Ok(Some(receiver))
     }
 
+    /// Forgets which rows were removed, before the space of a dropped bucket is freed: no update
+    /// removes its rows. A key that was absent before counts as possibly written since.
+    pub fn forget_removals(&self) {
+        self.state().queue.forget_removals();
+    }
+
     /// Returns how far entries are applied, and the last entry that may hold an update accepted
     /// until now.
     pub fn apply_progress(&self) -> ApplyProgress {

@@ -10,6 +10,7 @@ use super::counts::BucketCounts;
 use super::effect_merge::{EffectMerge, NewestEffect};
 use super::group_indexes::GroupIndexes;
 use super::pending_entry::PendingEntry;
+use super::recent_removals::RecentRemovals;
 use base::error::corrupt;
 use base::range::Direction;
 use base::{BucketId, GroupId, Key, Result, SessionId, Version, limits};
@@ -38,6 +39,8 @@ pub struct Overlay<'a> {
     pub counts: &'a mut BucketCounts,
     /// Indexes in force, whose entries change with the rows that are written.
     pub indexes: &'a mut GroupIndexes,
+    /// Versions of removed rows, noted with each removal.
+    pub removals: &'a mut RecentRemovals,
     /// Buffer for tree keys, so that lookups allocate nothing.
     pub scratch: &'a mut Vec<u8>,
 }
@@ -101,6 +104,24 @@ impl Overlay<'_> {
         let expired = row.is_expired(self.open.time);
         self.saw_expired |= expired;
         Ok((!expired).then_some(row))
+    }
+
+    /// Returns true if a key has been absent since every later write got this version or a higher
+    /// one. A row that was written since and has expired counts as a change, removed or not.
+    pub(super) fn is_absent_since(
+        &mut self,
+        bucket: BucketId,
+        key: &[u8],
+        since: Version,
+    ) -> Result<bool> {
+        layout::row_key(self.group, bucket, key, self.scratch);
+        let Some(bytes) = self.get_raw()? else {
+            return Ok(!self.removals.may_have(self.scratch, since));
+        };
+        let row = StoredRow::read(&bytes).map_err(corrupt)?;
+        let expired = row.is_expired(self.open.time);
+        self.saw_expired |= expired;
+        Ok(expired && row.version < since)
     }
 
     /// Returns a row that is about to be written, expired or not.

@@ -18,6 +18,7 @@ use super::group_indexes::GroupIndexes;
 use super::large::LargeTurn;
 use super::overlay::{Overlay, StoreSource};
 use super::pending_entry::{EntryBuffers, PendingEntry};
+use super::recent_removals::RecentRemovals;
 use super::wait::Applied;
 use base::limits::{UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX};
 use base::{Error, GroupId, LogIndex, Millis, Reason, Result, Version};
@@ -50,6 +51,8 @@ pub struct ProposalQueue {
     pub(super) counts: BucketCounts,
     /// Indexes in force in the group's buckets, after the last update of the open entry.
     pub(super) indexes: GroupIndexes,
+    /// Versions of the rows that this master has removed.
+    removals: RecentRemovals,
     /// Bound on undecided bytes: beyond it updates are answered `overloaded`.
     bytes_max: usize,
     /// Buffer for tree keys.
@@ -84,6 +87,7 @@ impl QueueSize {
 impl ProposalQueue {
     /// Creates an empty queue behind the last applied entry.
     pub(super) fn new(group: GroupId, mark: Mark, bytes_max: usize) -> ProposalQueue {
+        let next_version = mark.next_version.max(1);
         ProposalQueue {
             group,
             open: None,
@@ -92,9 +96,10 @@ impl ProposalQueue {
             proposed: 0,
             batching: BatchingPolicy::default(),
             clock: GroupClock::starting_at(mark.time),
-            next_version: mark.next_version.max(1),
+            next_version,
             counts: BucketCounts::default(),
             indexes: GroupIndexes::default(),
+            removals: RecentRemovals::known_from(next_version),
             bytes_max,
             scratch: Vec::new(),
             buffers: EntryBuffers::default(),
@@ -110,6 +115,13 @@ impl ProposalQueue {
         self.next_version = mark.next_version.max(1);
         self.counts = counts;
         self.indexes = indexes;
+        self.removals = RecentRemovals::known_from(self.next_version);
+    }
+
+    /// Forgets the removed rows, before others go without an update.
+    pub(super) fn forget_removals(&mut self) {
+        let next = self.open.as_ref().map_or(self.next_version, |open| open.version().0);
+        self.removals = RecentRemovals::known_from(next);
     }
 
     /// Opens an entry unless one is open. Returns true if it holds no update yet, and its length in
@@ -140,6 +152,7 @@ impl ProposalQueue {
             saw_expired: false,
             counts: &mut self.counts,
             indexes: &mut self.indexes,
+            removals: &mut self.removals,
             scratch: &mut self.scratch,
         }
     }

@@ -9,11 +9,12 @@ use crate::bucket::Bucket;
 use base::error::{corrupt, shutting_down};
 use base::limits::FORWARD_MS_MAX;
 use base::{
-    Body, Entry, Error, Key, LogIndex, Millis, Range, Read, Reason, Reply, Result, Row, check,
+    Absence, Body, Entry, Error, Key, KeyVersion, LogIndex, Millis, Range, Read, Reason, Reply,
+    Result, Row, Version, check,
 };
 use bytes::Bytes;
 use logic::consensus::Event;
-use replica_state::layout::{self, StoredRow};
+use replica_state::layout::{self, Mark, StoredRow};
 use runtime::log_writer::store_error;
 use runtime::world::{self, timeout};
 use std::cell::Cell;
@@ -33,9 +34,10 @@ pub fn is_long(read: &Read) -> bool {
         Read::Index(query) => query.rows_max.is_none_or(|rows| rows > ROWS_AT_ONCE),
         // Of a page of a feed it is not known how many rows are looked up.
         Read::KeyCount | Read::Feed(_) => true,
-        Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => {
-            keys.len() > KEYS_AT_ONCE
-        }
+        Read::Exists(keys)
+        | Read::MultiGet(keys)
+        | Read::MultiGetAll(keys)
+        | Read::KeyVersions(keys) => keys.len() > KEYS_AT_ONCE,
         Read::Get(_) | Read::Assert { .. } | Read::AssertExists(_) => false,
     }
 }
@@ -109,6 +111,7 @@ impl<'a> RowReader<'a> {
                 }
                 Body::Rows(rows)
             }
+            Read::KeyVersions(keys) => Body::KeyVersions(self.key_versions(keys)?),
             Read::Range(range) => {
                 let mut pager = Pager::new(range);
                 let now = self.now;
@@ -229,12 +232,42 @@ impl<'a> RowReader<'a> {
         Ok(count)
     }
 
+    /// Returns the versions of several keys as of one moment.
+    fn key_versions(&self, keys: &[Key]) -> Result<Vec<KeyVersion>> {
+        let snapshot = self.snapshot();
+        let mut mark_key = Vec::new();
+        layout::mark_key(self.group.id, &mut mark_key);
+        // From the same snapshot as the rows: each later write has this version or a higher one,
+        // whichever master evaluates it.
+        let mark = snapshot.get(&mark_key).map_err(store_error)?;
+        let mark = mark.map(|mark| Mark::read(&mark)).transpose().map_err(corrupt)?;
+        let since = Version(mark.unwrap_or_default().next_version.max(1));
+        let absence = Absence { group: self.group.id, bucket: self.bucket.id, since };
+        let mut versions = Vec::with_capacity(keys.len());
+        self.for_each_key_in(&*snapshot, keys, |row| {
+            versions.push(match row {
+                Some(row) => KeyVersion::Present(row.version),
+                None => KeyVersion::Absent(absence),
+            });
+            Ok(())
+        })?;
+        Ok(versions)
+    }
+
     fn for_each_key(
         &self,
         keys: &[Key],
+        visit: impl FnMut(Option<StoredRow>) -> Result<()>,
+    ) -> Result<()> {
+        self.for_each_key_in(&*self.snapshot(), keys, visit)
+    }
+
+    fn for_each_key_in(
+        &self,
+        snapshot: &dyn Snapshot,
+        keys: &[Key],
         mut visit: impl FnMut(Option<StoredRow>) -> Result<()>,
     ) -> Result<()> {
-        let snapshot = self.snapshot();
         let mut tree_key = Vec::new();
         for (position, key) in keys.iter().enumerate() {
             layout::row_key(self.group.id, self.bucket.id, key, &mut tree_key);

@@ -13,15 +13,32 @@ use replica_state::layout::{self, StoredRow};
 pub enum RowBefore<'a> {
     /// Unknown row: not read, or read as absent and possibly expired.
     Unread,
+    /// Row that was read and whose value was not kept.
+    Seen {
+        /// Its version.
+        version: Version,
+        /// Group time at which it expires.
+        expires: Option<u64>,
+    },
     /// The row, expired or not.
     Read(&'a StoredRow),
 }
 
 impl RowBefore<'_> {
+    /// Returns the version of the row, if it was read.
+    fn version(self) -> Option<Version> {
+        match self {
+            RowBefore::Unread => None,
+            RowBefore::Seen { version, .. } => Some(version),
+            RowBefore::Read(row) => Some(row.version),
+        }
+    }
+
     /// Returns the expiry of the row, if it was read.
     fn expires(self) -> Option<u64> {
         match self {
             RowBefore::Unread => None,
+            RowBefore::Seen { expires, .. } => expires,
             RowBefore::Read(row) => row.expires,
         }
     }
@@ -106,10 +123,21 @@ impl Overlay<'_> {
         Ok(())
     }
 
-    /// Deletes a row that the caller has not kept, and its hint. `expires`: expiry of the row.
+    /// Deletes a row that the caller has not read, and its hint. `expires`: expiry of the row.
     pub fn remove(&mut self, bucket: BucketId, key: &[u8], expires: Option<u64>) -> Result<()> {
         self.forget_hint(bucket, key, expires);
         self.change_row(bucket, key, RowBefore::Unread, None)
+    }
+
+    /// Deletes a row that the caller has read and not kept, and its hint.
+    pub(super) fn remove_seen(
+        &mut self,
+        bucket: BucketId,
+        key: &[u8],
+        (version, expires): (Version, Option<u64>),
+    ) -> Result<()> {
+        self.forget_hint(bucket, key, expires);
+        self.change_row(bucket, key, RowBefore::Seen { version, expires }, None)
     }
 
     /// Deletes a row that the caller has read, and its hint.
@@ -148,7 +176,12 @@ impl Overlay<'_> {
             Some(NewRow { version, expires, value, .. }) => {
                 self.open.put(self.scratch, version, expires, value);
             }
-            None => self.open.remove(self.scratch),
+            None => {
+                // Without a row that was read, as if it had been written just now.
+                let version = before.version().unwrap_or(self.open.version());
+                self.removals.note(self.scratch, version);
+                self.open.remove(self.scratch);
+            }
         }
         self.budget.count_written(self.open.payload_bytes() - bytes_before);
         Ok(())

@@ -98,8 +98,8 @@ impl Overlay<'_> {
     ) -> Result<()> {
         let before = match (before, self.counts.known_row(self.scratch)) {
             (RowBefore::Read(row), _) => Some(row.value.len()),
-            (RowBefore::Unread, Some(known)) => known,
-            (RowBefore::Unread, None) => {
+            (RowBefore::Unread | RowBefore::Seen { .. }, Some(known)) => known,
+            (RowBefore::Unread | RowBefore::Seen { .. }, None) => {
                 self.get_for_update()?.map(|row| StoredRow::value_bytes(&row))
             }
         };
@@ -119,6 +119,7 @@ mod tests {
     use crate::group_indexes::GroupIndexes;
     use crate::overlay::StoreSource;
     use crate::pending_entry::{EntryBuffers, PendingEntry};
+    use crate::recent_removals::RecentRemovals;
     use base::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, When};
     use base::{GroupId, Key, LogIndex, Properties, Update, Value, Version};
     use replica_state::layout::row_key;
@@ -174,6 +175,7 @@ mod tests {
             saw_expired: false,
             counts: &mut counts,
             indexes: &mut GroupIndexes::default(),
+            removals: &mut RecentRemovals::default(),
             scratch: &mut Vec::new(),
         };
         evaluate(&mut overlay, &bucket, update).expect("it goes");
@@ -201,6 +203,7 @@ mod tests {
                 saw_expired: false,
                 counts: &mut *counts,
                 indexes: &mut GroupIndexes::default(),
+                removals: &mut RecentRemovals::default(),
                 scratch: &mut Vec::new(),
             };
             let outcome = evaluate(&mut overlay, bucket, update).map(|_| ());

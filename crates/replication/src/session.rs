@@ -232,6 +232,7 @@ mod tests {
     use crate::group_indexes::GroupIndexes;
     use crate::overlay::StoreSource;
     use crate::pending_entry::{EntryBuffers, PendingEntry};
+    use crate::recent_removals::RecentRemovals;
     use base::request::Expiry;
     use base::{BucketId, GroupId, Key, Properties, Value};
     use bytes::Bytes;
@@ -268,6 +269,7 @@ mod tests {
             saw_expired: false,
             counts: &mut BucketCounts::default(),
             indexes: &mut GroupIndexes::default(),
+            removals: &mut RecentRemovals::default(),
             scratch: &mut Vec::new(),
         };
         act(&mut overlay, &bucket);

@@ -10,6 +10,7 @@ use super::large::LargeTurn;
 use super::overlay::{Overlay, StoreSource};
 use super::pending_entry::{EntryBuffers, PendingEntry};
 use super::read::{BYTES_AT_ONCE, is_long};
+use super::recent_removals::RecentRemovals;
 use super::session::{self, Attempt, RetryResult, SessionUse};
 use super::state::GroupState;
 use crate::bucket::Bucket;
@@ -189,6 +190,8 @@ impl Group {
         let store = StoreSource::Live(&*self.shared.trees);
         let outcome = self.with_unlocked_overlay(bucket, (self.applied.time(), store), |overlay| {
             *overlay.indexes = self.indexes.in_force(bucket.id);
+            // An assertion that a key has been absent holds here: the steps behind it are measured.
+            *overlay.removals = RecentRemovals::known_from(0);
             evaluate_with_budget(overlay, bucket, update, Budget::for_dry_run())
         });
         match outcome {
@@ -236,6 +239,7 @@ impl Group {
             saw_expired: false,
             counts: &mut counts,
             indexes: &mut GroupIndexes::default(),
+            removals: &mut RecentRemovals::default(),
             scratch: &mut Vec::new(),
         })
     }

@@ -15,7 +15,10 @@ pub fn call_key(call: &Call) -> Option<&Key> {
 fn read_key(read: &Read) -> Option<&Key> {
     match read {
         Read::Get(key) | Read::AssertExists(key) | Read::Assert { key, .. } => Some(key),
-        Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => keys.first(),
+        Read::Exists(keys)
+        | Read::MultiGet(keys)
+        | Read::MultiGetAll(keys)
+        | Read::KeyVersions(keys) => keys.first(),
         Read::Range(_) | Read::KeyCount | Read::Index(_) | Read::Feed(_) => None,
     }
 }
@@ -31,6 +34,7 @@ fn update_key(update: &Update) -> Option<&Key> {
         | Update::Assert { key, .. }
         | Update::AssertExists { key }
         | Update::AssertVersion { key, .. }
+        | Update::AssertAbsentSince { key, .. }
         | Update::Add { key, .. }
         | Update::AddFloat { key, .. }
         | Update::Append { key, .. }

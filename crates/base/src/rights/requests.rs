@@ -35,10 +35,18 @@ pub(super) fn read_needs(
             visit(Need::Keys(Verb::Read, bucket, KeySet::One(key)))
         }
         // Such a read of no key tells that the bucket exists.
-        Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) if keys.is_empty() => {
+        Read::Exists(keys)
+        | Read::MultiGet(keys)
+        | Read::MultiGetAll(keys)
+        | Read::KeyVersions(keys)
+            if keys.is_empty() =>
+        {
             visit(Need::Keys(Verb::Read, bucket, KeySet::Part))
         }
-        Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => {
+        Read::Exists(keys)
+        | Read::MultiGet(keys)
+        | Read::MultiGetAll(keys)
+        | Read::KeyVersions(keys) => {
             keys.iter().try_for_each(|key| visit(Need::Keys(Verb::Read, bucket, KeySet::One(key))))
         }
         Read::Range(range) => {

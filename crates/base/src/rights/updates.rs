@@ -31,7 +31,8 @@ pub(super) fn needs(
         }
         Update::Assert { key, expected: _ }
         | Update::AssertExists { key }
-        | Update::AssertVersion { key, version: _ } => on(Verb::Read, KeySet::One(key)),
+        | Update::AssertVersion { key, version: _ }
+        | Update::AssertAbsentSince { key, absence: _ } => on(Verb::Read, KeySet::One(key)),
         Update::AssertRange { prefix, keys: _ } => on(Verb::List, KeySet::Prefix(prefix)),
         Update::DeletePrefix { prefix } => {
             on(Verb::Write, KeySet::Prefix(prefix))?;

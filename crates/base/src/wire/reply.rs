@@ -7,11 +7,15 @@ use crate::limits::{
     INDEX_CONTINUATION_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, PAGE_ROWS_MAX,
     ROW_OVERHEAD_BYTES, WHOLE_RANGE_BYTES_MAX,
 };
-use crate::reply::{Body, Entry, IndexPage, IndexRecord, IndexRow, Outcome, Page, Reply, Row};
-use crate::{Error, FeatureLevel, LogIndex, SessionId, Version};
+use crate::reply::{
+    Absence, Body, Entry, IndexPage, IndexRecord, IndexRow, KeyVersion, Outcome, Page, Reply, Row,
+};
+use crate::{BucketId, Error, FeatureLevel, GroupId, LogIndex, SessionId, Version};
 
 /// Most rows of a range in one answer: those of an unpaged range, which may exceed a page's.
 const ROWS_MAX: usize = WHOLE_RANGE_BYTES_MAX / ROW_OVERHEAD_BYTES;
+/// Length of the version of a key that is present.
+const KEY_VERSION_BYTES_MIN: usize = 9;
 
 pub(super) fn put<W: FieldWriter>(reply: &Reply, out: &mut W) {
     put_body(&reply.body, out.u64(reply.index.0));
@@ -107,6 +111,9 @@ fn put_body<W: FieldWriter>(body: &Body, out: &mut W) {
         Body::Indexes(all) => index::put_descriptions(all, out.u8(34)),
         Body::IndexPage(page) => put_index_page(page, out.u8(35)),
         Body::FeedPage(page) => feed::put_page(page, out.u8(38)),
+        Body::KeyVersions(versions) => {
+            out.u8(39).list(versions, |version, out| put_key_version(*version, out));
+        }
     }
 }
 
@@ -124,6 +131,10 @@ fn take_read_body(number: u8, from: &mut FieldReader<'_>) -> WireResult<Body> {
             Body::Page(Page { entries, more: from.bool("more")? })
         }
         4 => Body::Count(from.u64("count")?),
+        39 => {
+            let max = (KEYS_PER_READ_MAX, KEY_VERSION_BYTES_MIN);
+            Body::KeyVersions(from.list(max, "number of versions", take_key_version)?)
+        }
         _ => return Err(Malformed("kind of body")),
     })
 }
@@ -160,6 +171,33 @@ pub(super) fn take_record(from: &mut FieldReader<'_>) -> WireResult<Option<Index
         1 => Some(IndexRecord::Row(take_row(from)?.ok_or(Malformed("record or none"))?)),
         2 => Some(IndexRecord::Siblings(available::take_siblings(from)?)),
         _ => return Err(Malformed("record or none")),
+    })
+}
+
+fn put_key_version<W: FieldWriter>(version: KeyVersion, out: &mut W) {
+    match version {
+        KeyVersion::Present(version) => {
+            out.u8(1).u64(version.0);
+        }
+        KeyVersion::Absent(absence) => put_absence(absence, out.u8(0)),
+    }
+}
+
+pub(super) fn put_absence<W: FieldWriter>(absence: Absence, out: &mut W) {
+    let Absence { group, bucket, since } = absence;
+    out.u32(group.0).u32(bucket.0).u64(since.0);
+}
+
+pub(super) fn take_absence(from: &mut FieldReader<'_>) -> WireResult<Absence> {
+    let (group, bucket) = (GroupId(from.u32("group")?), BucketId(from.u32("bucket")?));
+    Ok(Absence { group, bucket, since: Version(from.u64("version")?) })
+}
+
+fn take_key_version(from: &mut FieldReader<'_>) -> WireResult<KeyVersion> {
+    Ok(match from.u8("present or absent")? {
+        0 => KeyVersion::Absent(take_absence(from)?),
+        1 => KeyVersion::Present(Version(from.u64("version")?)),
+        _ => return Err(Malformed("present or absent")),
     })
 }
 

@@ -104,6 +104,7 @@ pub(super) fn put_read<W: FieldWriter>(read: &Read, out: &mut W) {
             feed::put_query(query, out.u8(9));
             out
         }
+        Read::KeyVersions(keys) => out.u8(10).keys(keys),
     };
 }
 
@@ -119,6 +120,7 @@ pub(super) fn take_read(from: &mut FieldReader<'_>) -> WireResult<Read> {
         7 => Read::AssertExists(from.key()?),
         8 => Read::Index(Box::new(index::take_query(from)?)),
         9 => Read::Feed(Box::new(feed::take_query(from)?)),
+        10 => Read::KeyVersions(from.keys(KEYS_PER_READ_MAX)?),
         _ => return Err(Malformed("kind of read")),
     })
 }

@@ -2,6 +2,7 @@
 
 use super::WireResult;
 use super::fields::{FieldReader, FieldWriter};
+use super::reply::{put_absence, take_absence};
 use super::request::{put_read, take_read};
 use crate::Version;
 use crate::codec::Malformed;
@@ -39,6 +40,7 @@ pub(super) fn put<W: FieldWriter>(update: &Update, out: &mut W) {
         Update::AssertVersion { key, version } => {
             out.bytes(key).optional_u64(version.map(|version| version.0));
         }
+        Update::AssertAbsentSince { key, absence } => put_absence(*absence, out.bytes(key)),
         Update::Add { key, delta } => {
             out.bytes(key).u64(delta.cast_unsigned());
         }
@@ -92,6 +94,7 @@ fn number(update: &Update) -> u8 {
         Update::Read(_) => 18,
         Update::Nop => 19,
         Update::Sequence { .. } => 20,
+        Update::AssertAbsentSince { .. } => 21,
     }
 }
 
@@ -137,6 +140,7 @@ pub(super) fn take(from: &mut FieldReader<'_>, depth: usize) -> WireResult<Updat
             let expiry = take_expiry(from)?;
             Update::Expire { key, expiry, when: take_expire_when(from)? }
         }
+        21 => Update::AssertAbsentSince { key, absence: take_absence(from)? },
         _ => return Err(Malformed("kind of update")),
     })
 }

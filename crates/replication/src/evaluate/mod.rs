@@ -19,7 +19,10 @@ use super::overlay::Overlay;
 use super::pager::Pager;
 use crate::bucket::Bucket;
 use base::request::{Expiry, SequenceMode};
-use base::{Body, Entry, Error, Outcome, Read, Reason, Result, Row, Update, check, limits};
+use base::{
+    Absence, Body, Entry, Error, Key, KeyVersion, Outcome, Read, Reason, Result, Row, Update,
+    check, limits,
+};
 use bytes::Bytes;
 
 pub use expiry::{SweepResult, expire_due};
@@ -92,6 +95,9 @@ fn step(overlay: &mut Overlay, bucket: &Bucket, update: &Update) -> Result<Outco
         Update::AssertRange { prefix, keys } => rows::assert_range(overlay, bucket, prefix, keys),
         Update::AssertVersion { key, version } => {
             rows::assert_version(overlay, bucket, key, *version)
+        }
+        Update::AssertAbsentSince { key, absence } => {
+            rows::assert_absent_since(overlay, bucket, key, *absence)
         }
         Update::DeletePrefix { prefix } => rows::delete_prefix(overlay, bucket, prefix),
         Update::Add { key, delta } => numbers::add(overlay, bucket, key, *delta),
@@ -221,6 +227,7 @@ fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body
             rows::assert(overlay, bucket, key, expected.as_ref()).map(|_| Body::Done)
         }
         Read::AssertExists(key) => rows::assert_exists(overlay, bucket, key).map(|_| Body::Done),
+        Read::KeyVersions(keys) => key_versions(overlay, bucket, keys).map(Body::KeyVersions),
         Read::KeyCount => Err(Error::new(
             Reason::NotSupported,
             "key_count scans the whole bucket and is not allowed in a sequence: request it alone",
@@ -234,4 +241,18 @@ fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body
             "a page of a feed is not allowed in a sequence: request it alone",
         )),
     }
+}
+
+/// Returns the versions of keys. The next update has the version that an absent key is read with.
+fn key_versions(overlay: &mut Overlay, bucket: &Bucket, keys: &[Key]) -> Result<Vec<KeyVersion>> {
+    let absence = Absence { group: overlay.group, bucket: bucket.id, since: overlay.version() };
+    overlay.budget.count_answer(keys.len() * size_of::<KeyVersion>())?;
+    let mut versions = Vec::with_capacity(keys.len());
+    for key in keys {
+        versions.push(match overlay.row(bucket.id, key)? {
+            Some(row) => KeyVersion::Present(row.version),
+            None => KeyVersion::Absent(absence),
+        });
+    }
+    Ok(versions)
 }

@@ -5,7 +5,7 @@ use crate::bucket::Bucket;
 use crate::overlay::Overlay;
 use crate::row_change::RowBefore;
 use base::request::{Expiry, OnMissing, When};
-use base::{Error, Key, Outcome, Range, Reason, Result, Value, Version, limits};
+use base::{Absence, Error, Key, Outcome, Range, Reason, Result, Value, Version, limits};
 use replica_state::layout::StoredRow;
 
 pub(super) fn set(
@@ -159,6 +159,24 @@ pub(super) fn assert_version(
     if found == version { Ok(Outcome::Done) } else { Err(Error::key(Reason::Changed, key)) }
 }
 
+/// Asserts that nobody has written a key since it was absent.
+pub(super) fn assert_absent_since(
+    overlay: &mut Overlay,
+    bucket: &Bucket,
+    key: &Key,
+    absence: Absence,
+) -> Result<Outcome> {
+    let Absence { group, bucket: former, since } = absence;
+    // Versions of different groups can't be compared.
+    let mut holds = group == overlay.group && overlay.is_absent_since(bucket.id, key, since)?;
+    if holds && former != bucket.id {
+        // The bucket was cleared meanwhile, or dropped and created again. Its former rows stay
+        // until their space is freed, of which the table of removals knows.
+        holds = overlay.is_absent_since(former, key, since)?;
+    }
+    if holds { Ok(Outcome::Done) } else { Err(Error::key(Reason::Changed, key)) }
+}
+
 /// Asserts that the keys under a prefix are exactly these. They are compared as a set, and one key
 /// more than listed is enough to fail.
 pub(super) fn assert_range(
@@ -201,16 +219,16 @@ pub(super) fn delete_prefix(
         if bytes > limits::UPDATE_BYTES_MAX {
             return Err(too_much_to_delete());
         }
-        found.push((key, row.expires, row.value.len()));
+        found.push((key, (row.version, row.expires), row.value.len()));
         Ok(true)
     });
     walked.and_then(|()| overlay.budget.check()).map_err(|error| match error.reason {
         Reason::TooLarge => too_much_to_delete(),
         _ => error,
     })?;
-    for (key, expires, value_bytes) in &found {
+    for (key, row, value_bytes) in &found {
         overlay.note_value(bucket.id, key, *value_bytes);
-        overlay.remove(bucket.id, key, *expires).map_err(|error| match error.reason {
+        overlay.remove_seen(bucket.id, key, *row).map_err(|error| match error.reason {
             Reason::TooLarge => too_much_to_delete(),
             _ => error,
         })?;

@@ -100,6 +100,8 @@ impl Weight {
             Update::Assert { .. } | Update::AssertExists { .. } | Update::AssertVersion { .. } => {
                 self.lookups += 1;
             }
+            // Not read-only: the master's table of removals is read under the group's lock.
+            Update::AssertAbsentSince { .. } => self.write(1),
             Update::AssertRange { .. } => self.has_scan = true,
             Update::Read(read) => self.read(read),
             Update::Nop | Update::Sequence { .. } => {}
@@ -121,9 +123,10 @@ impl Weight {
     fn read(&mut self, read: &Read) {
         match read {
             Read::Get(_) => self.lookups += 1,
-            Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => {
-                self.lookups += keys.len();
-            }
+            Read::Exists(keys)
+            | Read::MultiGet(keys)
+            | Read::MultiGetAll(keys)
+            | Read::KeyVersions(keys) => self.lookups += keys.len(),
             Read::Range(range) => match range.rows_max {
                 Some(rows) if rows <= ROWS_AT_ONCE => self.lookups += rows,
                 _ => self.has_scan = true,
@@ -132,9 +135,11 @@ impl Weight {
             // Inside a sequence they are refused.
             Read::KeyCount | Read::Index(_) | Read::Feed(_) => {}
         }
-        let is_count =
-            matches!(read, Read::Exists(_) | Read::Assert { .. } | Read::AssertExists(_));
-        self.may_return_values |= !is_count;
+        let has_no_value = matches!(
+            read,
+            Read::Exists(_) | Read::Assert { .. } | Read::AssertExists(_) | Read::KeyVersions(_)
+        );
+        self.may_return_values |= !has_no_value;
     }
 }
 
@@ -142,7 +147,7 @@ impl Weight {
 mod tests {
     use super::*;
     use base::request::{OnMissing, SequenceMode, When};
-    use base::{Key, Range};
+    use base::{Absence, BucketId, GroupId, Key, Range};
 
     fn set(expiry: Expiry) -> Update {
         Update::Set { key: Key::new(), value: Value::new(), expiry }
@@ -230,6 +235,9 @@ mod tests {
             mode: SequenceMode::EachAlone,
         };
         assert!(!Weight::measure(&nested, false).is_read_only);
+        let absence = Absence { group: GroupId(1), bucket: BucketId(1), since: base::Version(1) };
+        let absent = Update::AssertAbsentSince { key: Key::new(), absence };
+        assert!(!all(absent, 2).is_read_only, "the table of removals is behind the lock");
         assert!(
             !Weight::measure(&Update::Nop, false).is_read_only,
             "it is asked for to go through the log"

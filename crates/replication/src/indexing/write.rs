@@ -52,7 +52,7 @@ impl Overlay<'_> {
         let found;
         let before = match before {
             RowBefore::Read(row) => Some(row),
-            RowBefore::Unread => {
+            RowBefore::Unread | RowBefore::Seen { .. } => {
                 found = self.stored_row(bucket, key)?;
                 found.as_ref()
             }

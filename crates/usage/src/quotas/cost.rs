@@ -29,9 +29,10 @@ impl Cost {
 
 fn operations_of_read(read: &Read) -> u64 {
     match read {
-        Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => {
-            keys.len().max(1) as u64
-        }
+        Read::Exists(keys)
+        | Read::MultiGet(keys)
+        | Read::MultiGetAll(keys)
+        | Read::KeyVersions(keys) => keys.len().max(1) as u64,
         _ => 1,
     }
 }

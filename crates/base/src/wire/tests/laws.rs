@@ -6,8 +6,8 @@ use super::examples::{
     place_bodies, place_calls, secret_bodies, secret_calls, token_calls,
 };
 use super::{
-    access, answer_bytes, available, counted, error_bytes, feed, index, level, reply_bytes,
-    request_bytes, ring,
+    access, answer_bytes, available, counted, error_bytes, feed, index, key_versions, level,
+    reply_bytes, request_bytes, ring,
 };
 use crate::wire::read_answer;
 use crate::{BucketName, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
@@ -62,6 +62,7 @@ fn requests() -> impl Strategy<Value = Request> {
             calls.extend(access::session_quota_calls());
             calls.extend(index::calls(&data));
             calls.extend(feed::calls(&data));
+            calls.extend(key_versions::calls(&data));
             let call = calls.swap_remove(at.index(calls.len()));
             let retry =
                 retry.map(|(session, number)| RetryId { session: SessionId(session), number });
@@ -86,6 +87,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         bodies.extend(counted::audited_bodies(&data));
         bodies.extend(index::bodies(&data));
         bodies.extend(feed::bodies(&data));
+        bodies.extend(key_versions::bodies(&data));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply::new(LogIndex(index), body)
     })

@@ -94,6 +94,7 @@ fn excessive_claimed_count_is_rejected_before_allocation() {
         (Body::Updated(Outcome::Steps(vec![])), "number of steps"),
         (Body::Buckets(vec![]), "number of buckets"),
         (Body::Types(vec![]), "number of types"),
+        (Body::KeyVersions(vec![]), "number of versions"),
     ] {
         let bytes = reply_bytes(&Reply::new(LogIndex(1), body));
         let offset = 9 + find(&bytes[9..], &[0; 4]);

@@ -7,6 +7,7 @@ mod examples;
 mod feed;
 mod golden;
 mod index;
+mod key_versions;
 mod laws;
 mod level;
 mod limits;

@@ -8,9 +8,10 @@ use crate::tests::access::{change, check_matrix, role, with_access};
 use crate::tests::{Place, bytes, get, request, set};
 use base::access::UserQuota;
 use base::limits::{FORWARDED_BYTES_MAX, FORWARDED_MAX, KEY_BYTES_MAX};
+use base::request::OnMissing;
 use base::{
-    AccessCall, Body, Call, DirectoryCall, GroupId, LogIndex, NodeId, Outcome, Principal, Read,
-    ReadLevel, Reason, Reply, Request, Result, Update,
+    AccessCall, Body, Call, DirectoryCall, GroupId, KeyVersion, LogIndex, NodeId, Outcome,
+    Principal, Read, ReadLevel, Reason, Reply, Request, Result, Update,
 };
 use bytes::Bytes;
 use std::future::Future;
@@ -24,7 +25,7 @@ use transport::{
     Broken, CallError, Incarnation, IncomingCall, IncomingMessage, Peers, Receiver, Sink,
 };
 
-const MASTER: NodeId = NodeId(2);
+pub(super) const MASTER: NodeId = NodeId(2);
 const LONG: Duration = Duration::from_secs(60);
 
 /// Receiver that passes calls to a node's router.
@@ -43,7 +44,7 @@ impl Receiver for ToRouter {
 }
 
 /// Starts a node, and returns it with another node's connection to it.
-async fn node_and_peers(place: &Place) -> (Node, Peers) {
+pub(super) async fn node_and_peers(place: &Place) -> (Node, Peers) {
     let node = place.start().await;
     let peers = peers_of(&node);
     (node, peers)
@@ -95,6 +96,31 @@ async fn forwarded_request_gets_the_same_answer_as_a_local_request() {
         panic!("a description is wanted")
     };
     assert_eq!(found.len(), 1);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn forwarded_assertion_notices_a_key_that_came_and_went() {
+    let place = Place::new();
+    let (node, peers) = node_and_peers(&place).await;
+    let update = async |update| ask(&peers, &request(Call::Update(update))).await;
+    let written = update(set("k", "1")).await.expect("written");
+    let read = Read::KeyVersions(vec![bytes("k"), bytes("gone"), bytes("never")]);
+    let read = request(Call::Read(read, ReadLevel::Consistent));
+    let Body::KeyVersions(found) = ask(&peers, &read).await.expect("read").body else {
+        panic!("versions are asked for")
+    };
+    assert_eq!(found.first().copied(), written.version.map(KeyVersion::Present));
+    update(set("gone", "1")).await.expect("written");
+    let delete = Update::Delete { key: bytes("gone"), missing: OnMissing::Fail };
+    update(delete).await.expect("deleted");
+    let mut outcomes = Vec::new();
+    for (key, version) in [("gone", found[1]), ("never", found[2])] {
+        let KeyVersion::Absent(absence) = version else { panic!("`{key}` was absent") };
+        let assertion = Update::AssertAbsentSince { key: bytes(key), absence };
+        outcomes.push(update(assertion).await.map_err(|error| error.reason).map(|_| ()));
+    }
+    assert_eq!(outcomes, [Err(Reason::Changed), Ok(())]);
     node.stop().await.expect("it stops");
 }
 

@@ -6,7 +6,10 @@ use super::operations::OPERATIONS;
 use super::write::{append_body, append_bytes, append_outcome};
 use base::limits::{KEYS_PER_READ_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX};
 use base::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, When};
-use base::{Body, Error, Kind, Outcome, Page, Read, Reason, Row, Update, Version};
+use base::{
+    Absence, Body, BucketId, Error, GroupId, KeyVersion, Kind, Outcome, Page, Read, Reason, Row,
+    Update, Version,
+};
 use bytes::Bytes;
 use proptest::prelude::*;
 
@@ -263,6 +266,8 @@ fn reply_bodies_and_outcomes_are_encoded_as_json() {
     let row = Row { value: bytes("v\n"), version: Version(3), expires_in_ms: Some(9) };
     let entry = base::Entry { key: Bytes::from_static(b"\xff"), row: Some(row.clone()) };
     let key_alone = base::Entry { key: bytes("k"), row: None };
+    let absence = Absence { group: GroupId(1), bucket: BucketId(1), since: Version(9) };
+    let versions = vec![KeyVersion::Present(Version(3)), KeyVersion::Absent(absence)];
     let page = |entries: Vec<base::Entry>, more| Body::Page(Page { entries, more });
     let cases = [
         (Body::Done, r#"{"done":true}"#),
@@ -280,6 +285,7 @@ fn reply_bodies_and_outcomes_are_encoded_as_json() {
         ),
         (page(vec![key_alone], false), r#"{"entries":[{"key":"k"}],"more":false,"continue":null}"#),
         (Body::Count(7), r#"{"count":7}"#),
+        (Body::KeyVersions(versions), r#"{"versions":[3,null]}"#),
         (Body::Size { keys: 7, bytes: 9 }, r#"{"count":7,"bytes":9}"#),
     ];
     for (body, json) in cases {

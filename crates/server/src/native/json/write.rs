@@ -2,7 +2,7 @@
 
 use super::{available, feed, index};
 use crate::native::errors;
-use base::{Body, Outcome, Page, Row};
+use base::{Body, KeyVersion, Outcome, Page, Row};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -176,6 +176,18 @@ pub fn append_body(out: &mut Vec<u8>, body: &Body) {
         Body::Indexes(indexes) => append_fields(out, &api::Indexes::from(&indexes[..])),
         Body::IndexPage(page) => index::append_index_page(out, page),
         Body::FeedPage(page) => feed::append_feed_page(out, page),
+        Body::KeyVersions(versions) => {
+            out.extend_from_slice(b"\"versions\":");
+            append_list(out, versions, append_key_version);
+        }
+    }
+}
+
+/// Appends the version of a key; null if the key is absent.
+fn append_key_version(out: &mut Vec<u8>, version: &KeyVersion) {
+    match version {
+        KeyVersion::Present(version) => append_number(out, version),
+        KeyVersion::Absent(_) => out.extend_from_slice(b"null"),
     }
 }
 

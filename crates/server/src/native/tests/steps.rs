@@ -176,6 +176,7 @@ pub fn append_read(out: &mut Vec<u8>, read: &Read) {
         // No sequence has such a step.
         Read::Index(_) => ObjectFields::begin(out, "index").end(),
         Read::Feed(_) => ObjectFields::begin(out, "feed").end(),
+        Read::KeyVersions(_) => ObjectFields::begin(out, "key_versions").end(),
     }
 }
 

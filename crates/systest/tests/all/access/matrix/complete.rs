@@ -39,6 +39,8 @@ rows_of!(update_row, UPDATES, Update, {
     Update::AssertExists { .. } => r#"/update {"op":"assert_exists","#,
     Update::AssertRange { .. } => r#""op":"assert_range","#,
     Update::AssertVersion { .. } => r#""op":"assert_version","#,
+    // Its version comes from a read of the key: who may not read it can't name one.
+    Update::AssertAbsentSince { .. } => "!WATCH $k; UNWATCH",
     Update::DeletePrefix { .. } => r#""op":"delete_prefix","#,
     Update::Add { .. } => r#""op":"add","#,
     Update::AddFloat { .. } => r#""op":"add_float","#,
@@ -63,6 +65,7 @@ rows_of!(read_row, READS, Read, {
     Read::AssertExists(_) => r#"/read {"op":"assert_exists","#,
     Read::Index(_) => "GET /v1/buckets/$b/index/missing?",
     Read::Feed(_) => "GET /v1/buckets/$b/feed",
+    Read::KeyVersions(_) => "!WATCH $k; UNWATCH",
 });
 
 rows_of!(session_row, SESSIONS, SessionCall, {
