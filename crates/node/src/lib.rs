@@ -195,6 +195,11 @@ impl Node {
         })
     }
 
+    /// Returns the feature level in force, as this node knows it.
+    pub fn feature_level(&self) -> FeatureLevel {
+        self.router.locator.catalog.cluster().level
+    }
+
     /// Returns the group of a bucket, the group that it moves to, and the progress.
     pub async fn move_status(&self, bucket: &BucketName) -> Result<MoveStatus> {
         self.moves.move_status(bucket).await

@@ -4,7 +4,7 @@ use super::frame::OwnedArgs;
 use super::registry::ClientInfo;
 use crate::buffer_budget::BufferBudget;
 use base::request::ReadLevel;
-use base::{BucketName, Key, LogIndex, Principal, RetryId, SessionId, Version};
+use base::{BucketName, Key, LogIndex, Principal, RetryId, SessionId, Update};
 use std::sync::Arc;
 
 /// Answers that a client receives (`CLIENT REPLY`).
@@ -36,12 +36,12 @@ pub struct Transaction {
 }
 
 /// Key that must not have changed when `EXEC` runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WatchedKey {
     /// The key.
     pub key: Key,
-    /// Version of the key when it was watched. `None`: the key did not exist.
-    pub version: Option<Version>,
+    /// Assertion that the key has not changed since it was watched, a step of `EXEC`.
+    pub unchanged: Update,
 }
 
 /// Counts of one connection since they were last added to the common totals.

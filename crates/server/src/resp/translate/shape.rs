@@ -3,13 +3,10 @@
 use super::CommandContext;
 use super::expiry::TimeUnit;
 use crate::buffer_budget::BufferBudget;
-use crate::resp::client::WatchedKey;
 use crate::resp::glob::{Glob, run_long_match};
 use base::{Body, BucketName, Entry, Error, Key, Outcome, Page, Reason, Row, SyncPolicy, Value};
 use bytes::Bytes;
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Form of the answer to a command, with what is needed to encode it.
 #[derive(Clone, Debug)]
@@ -185,7 +182,12 @@ impl RespShape {
             (RespShape::AllOrNone, _) => ctx.out.integer(1),
             (RespShape::Page, Body::Page(page)) => super::range::write_page(&page, ctx),
             (RespShape::Keys(glob), Body::Page(page)) => write_keys(glob, &page, ctx),
-            (RespShape::Watch(keys), Body::Rows(rows)) => watch(keys, &rows, ctx),
+            (RespShape::Watch(keys), Body::KeyVersions(versions)) => {
+                super::transaction::watch_versions(keys, &versions, ctx)
+            }
+            (RespShape::Watch(keys), Body::Rows(rows)) => {
+                super::transaction::watch_rows(keys, &rows, ctx)
+            }
             (RespShape::Buckets, Body::Buckets(buckets)) => {
                 super::buckets::write_buckets(&buckets, ctx)
             }
@@ -381,18 +383,4 @@ fn write_keys(glob: &Glob, page: &Page, ctx: &mut CommandContext<'_>) {
     });
     ctx.out.array(matching.len());
     matching.iter().for_each(|entry| ctx.out.value(&entry.key));
-}
-
-fn watch(keys: &[Key], rows: &[Option<Row>], ctx: &mut CommandContext<'_>) {
-    let watched = ctx.client.watched.iter().map(|watched| watched.key.clone());
-    let mut known: BTreeSet<Key> = watched.collect();
-    for (key, row) in keys.iter().zip(rows) {
-        // A key that is watched twice keeps its first version.
-        if known.insert(key.clone()) {
-            let version = row.as_ref().map(|row| row.version);
-            ctx.client.watched.push(WatchedKey { key: key.clone(), version });
-        }
-    }
-    ctx.client.info.watched.store(ctx.client.watched.len() as u64, Relaxed);
-    ctx.out.ok();
 }

@@ -14,7 +14,8 @@ use crate::resp::frame::{Args, OwnedArgs};
 use crate::resp::output::Output;
 use base::limits::{FRAME_BYTES_MAX, SEQUENCE_STEPS_MAX};
 use base::request::{ReadLevel, SequenceMode};
-use base::{Call, Read, Update};
+use base::{Call, FeatureLevel, Key, KeyVersion, Read, Row, Update};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -86,8 +87,7 @@ pub fn exec(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
             "EXECABORT Transaction discarded because of previous errors.",
         ));
     }
-    let unchanged = |WatchedKey { key, version }| Update::AssertVersion { key, version };
-    let mut steps: Vec<Update> = watched.into_iter().map(unchanged).collect();
+    let mut steps: Vec<Update> = watched.into_iter().map(|watched| watched.unchanged).collect();
     let mut shape = TransactionShape { watched: steps.len(), ..TransactionShape::default() };
     for queued in &transaction.queue {
         let slot = slot(queued, &mut steps, ctx);
@@ -147,7 +147,7 @@ pub fn watch(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
         return Err(RespRefusal::new("ERR WATCH inside MULTI is not allowed"));
     }
     // Copy the keys: they are retained for long and must not pin the buffer they arrived in.
-    let keys: Vec<_> = args.keys(1, 1)?.iter().map(|key| base::Key::copy_from_slice(key)).collect();
+    let keys: Vec<_> = args.keys(1, 1)?.iter().map(|key| Key::copy_from_slice(key)).collect();
     if ctx.client.watched.len() + keys.len() > WATCHED_MAX {
         return Err(RespRefusal::from_text(format!(
             "ERR a connection watches at most {WATCHED_MAX} keys"
@@ -160,12 +160,57 @@ pub fn watch(args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
              again later",
         ));
     }
-    let read = Read::MultiGet(keys.clone());
+    let read = match ctx.shared.node.feature_level() >= FeatureLevel::WITH_KEY_VERSIONS {
+        true => Read::KeyVersions(keys.clone()),
+        // A master of an earlier program does not know them.
+        false => Read::MultiGet(keys.clone()),
+    };
     Ok(RespPlan::Call(Call::Read(read, ReadLevel::Consistent), RespShape::Watch(keys.into())))
 }
 
 /// Most keys a connection watches.
 const WATCHED_MAX: usize = 1_024;
+
+/// Watches keys that had these versions.
+pub fn watch_versions(keys: &[Key], versions: &[KeyVersion], ctx: &mut CommandContext<'_>) {
+    let unchanged = |(key, version): (&Key, &KeyVersion)| {
+        let key = key.clone();
+        match *version {
+            KeyVersion::Present(version) => Update::AssertVersion { key, version: Some(version) },
+            KeyVersion::Absent(absence) => Update::AssertAbsentSince { key, absence },
+        }
+    };
+    let assertions = keys.iter().zip(versions).map(unchanged);
+    add_watched(keys, assertions, ctx);
+}
+
+/// Watches keys that had these rows. Of an absent key only a row is noticed that is there when
+/// `EXEC` runs.
+pub fn watch_rows(keys: &[Key], rows: &[Option<Row>], ctx: &mut CommandContext<'_>) {
+    let unchanged = |(key, row): (&Key, &Option<Row>)| {
+        let version = row.as_ref().map(|row| row.version);
+        Update::AssertVersion { key: key.clone(), version }
+    };
+    let assertions = keys.iter().zip(rows).map(unchanged);
+    add_watched(keys, assertions, ctx);
+}
+
+fn add_watched(
+    keys: &[Key],
+    assertions: impl Iterator<Item = Update>,
+    ctx: &mut CommandContext<'_>,
+) {
+    let watched = ctx.client.watched.iter().map(|watched| watched.key.clone());
+    let mut known: BTreeSet<Key> = watched.collect();
+    for (key, unchanged) in keys.iter().zip(assertions) {
+        // A key that is watched twice keeps its first version.
+        if known.insert(key.clone()) {
+            ctx.client.watched.push(WatchedKey { key: key.clone(), unchanged });
+        }
+    }
+    ctx.client.info.watched.store(ctx.client.watched.len() as u64, Relaxed);
+    ctx.out.ok();
+}
 
 pub fn unwatch(_args: &Args<'_>, ctx: &mut CommandContext<'_>) -> TranslateResult {
     ctx.client.watched = Vec::new();
