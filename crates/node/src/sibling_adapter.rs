@@ -95,6 +95,7 @@ impl BucketCaller {
             (None, None) => When::Always,
         };
         let expiry = Expiry::Default;
+        let is_conditional = when != When::Always;
         let set = Update::SetIf { key: key.clone(), value, expiry, when };
         let update = match options.return_body {
             false => set,
@@ -107,7 +108,8 @@ impl BucketCaller {
         };
         let Reply { index, body, .. } = self.execute(Call::Update(update)).await?;
         let Body::Updated(outcome) = body else { return Err(unexpected_body()) };
-        stored(outcome, options.return_body).map(|body| Reply::new(index, body))
+        let form = StoreForm { is_conditional, return_body: options.return_body };
+        stored(outcome, form).map(|body| Reply::new(index, body))
     }
 
     async fn remove(&self, key: Key, context: Option<Context>) -> Result<Reply> {
@@ -124,10 +126,21 @@ impl BucketCaller {
     }
 }
 
+/// Form of a write, as far as its answer depends on it.
+#[derive(Clone, Copy)]
+struct StoreForm {
+    is_conditional: bool,
+    return_body: bool,
+}
+
 /// Builds the answer to a write from the outcome of its update.
-fn stored(outcome: Outcome, return_body: bool) -> Result<Body> {
+fn stored(outcome: Outcome, form: StoreForm) -> Result<Body> {
+    let StoreForm { is_conditional, return_body } = form;
     let mut steps = match outcome {
         Outcome::Steps(steps) => steps.into_iter().collect::<Result<Vec<_>>>()?,
+        // The master had no memory to send the outcome: the condition may have failed.
+        Outcome::AppliedAt(_) if is_conditional => return Err(unknown_condition()),
+        Outcome::AppliedAt(_) if return_body => return Err(unknown_body()),
         outcome => vec![outcome],
     };
     if matches!(steps[..], [Outcome::Swapped { written: false, .. }, ..]) {
@@ -176,9 +189,54 @@ fn version(context: &Context) -> Result<Version> {
     parse().map_err(malformed)
 }
 
+fn unknown_condition() -> Error {
+    Error::new(
+        Reason::InDoubt,
+        "the write was evaluated, but its outcome could not be returned: it was done if its \
+         condition held; read the key before you write again",
+    )
+}
+
+fn unknown_body() -> Error {
+    Error::new(
+        Reason::InDoubt,
+        "the write was applied, but there was no memory to return the value: read the key",
+    )
+}
+
 fn unexpected_body() -> Error {
     Error::new(
         Reason::InDoubt,
         "the answer does not match the request: the request may have been applied",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{Kind, LogIndex};
+
+    /// The master had no memory for the old value, or for the body.
+    #[test]
+    fn write_whose_outcome_was_not_sent_is_stored_only_if_it_has_no_condition() {
+        let lost = |is_conditional, return_body| {
+            let outcome = Outcome::AppliedAt(LogIndex(7));
+            stored(outcome, StoreForm { is_conditional, return_body }).map_err(|error| error.kind())
+        };
+        assert_eq!(lost(false, false), Ok(Body::Stored(Context::default())));
+        for (is_conditional, return_body) in [(true, false), (true, true), (false, true)] {
+            assert_eq!(lost(is_conditional, return_body), Err(Kind::Unknown));
+        }
+    }
+
+    #[test]
+    fn write_whose_condition_failed_is_refused_with_and_without_a_body() {
+        let failed = Outcome::Swapped { written: false, old: Some(Bytes::from_static(b"old")) };
+        let read = Outcome::Read(Box::new(Body::Row(None)));
+        let with_body = Outcome::Steps(vec![Ok(failed.clone()), Ok(read)]);
+        for (outcome, return_body) in [(failed, false), (with_body, true)] {
+            let form = StoreForm { is_conditional: true, return_body };
+            assert_eq!(stored(outcome, form).map_err(|error| error.reason), Err(Reason::Changed));
+        }
+    }
 }
