@@ -66,6 +66,13 @@ pub fn precondition_failed() -> HttpAnswer {
     errors::with_status(StatusCode::PreconditionFailed, &Error::new(Reason::Changed, text))
 }
 
+/// Returns the error of a conditional write whose outcome was not kept, or not sent.
+fn unknown_condition() -> Error {
+    let text = "the write was evaluated, but it is not known here whether its condition held: read \
+                the key before you write again";
+    Error::new(Reason::InDoubt, text)
+}
+
 fn success(shape: &NativeShape, key: &Bytes, body: &Body) -> HttpAnswer {
     match (shape, body) {
         (NativeShape::Value { if_match, if_none_match }, Body::Row(row)) => {
@@ -73,6 +80,10 @@ fn success(shape: &NativeShape, key: &Bytes, body: &Body) -> HttpAnswer {
         }
         (NativeShape::Written { .. }, Body::Updated(Outcome::Swapped { written: false, .. })) => {
             precondition_failed()
+        }
+        // Only a condition has an outcome that can be too large: it holds the former value.
+        (NativeShape::Written { .. }, Body::Updated(Outcome::AppliedAt(_))) => {
+            errors::answer(&unknown_condition())
         }
         (NativeShape::Written { .. } | NativeShape::Nothing, _) => {
             HttpAnswer::new(StatusCode::NoContent, AnswerContent::None)

@@ -272,6 +272,9 @@ fn write_and_delete_outcomes_map_to_http_status() {
     let swapped = |written| updated(Outcome::Swapped { written, old: None });
     assert_eq!(written("", swapped(true)), (204, Some(9)));
     assert_eq!(written("", swapped(false)), (412, None));
+    // The answer to a retry, of an outcome with a large old value: the condition may have failed.
+    let lost = updated(Outcome::AppliedAt(LogIndex(5)));
+    assert_eq!(written("", lost), (504, None));
     let deleted =
         |has_condition, result| status_and_etag(&NativeShape::Deleted { has_condition }, result).0;
     assert_eq!(deleted(false, updated(Outcome::Existed(true))), 204);
