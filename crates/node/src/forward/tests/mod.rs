@@ -5,3 +5,4 @@ mod client;
 mod fakes;
 mod messages;
 mod server;
+mod stores;
