@@ -119,6 +119,12 @@ impl OperationTimers {
         Ok(first.map(|due_ms| Duration::from_millis(until(due_ms))))
     }
 
+    /// Ends the queue as the loop does when the node stops and nothing is in progress.
+    #[cfg(test)]
+    pub(super) fn close(&self) {
+        self.queue().closed = true;
+    }
+
     /// Calls the operations whose time is up.
     pub(super) fn call_due(&self, available: &Arc<Available>) {
         while let Some(operation) = self.take_due() {

@@ -1,14 +1,26 @@
 //! Puts: when the client is answered, and what follows for owners that are slow, lost or refuse.
 
-use super::test_node::{SentQuestion, TestNode, ring_of};
+use super::test_node::{SentQuestion, TestNode, ring_of, row};
 use crate::message::VnodeQuestion;
 use base::request::Expiry;
-use base::{Body, Call, Error, Key, Kind, NodeId, Outcome, Reason, Update};
+use base::{
+    AvailableCall, Body, Call, Content, Error, Key, Kind, NodeId, Outcome, Reason, Store,
+    StoreOptions, Update,
+};
 use bytes::Bytes;
+use vnode_rows::layout::{Row, read_row, write_row};
 
 fn set(key: &Key) -> Call {
     let (value, expiry) = (Bytes::from_static(b"value"), Expiry::Default);
     Call::Update(Update::Set { key: key.clone(), value, expiry })
+}
+
+/// Returns a write that asks for the siblings.
+fn store(key: &Key) -> Call {
+    let content = Content::plain(Bytes::from_static(b"value"));
+    let options = StoreOptions { return_body: true, ..StoreOptions::default() };
+    let store = Store { key: key.clone(), content, options, ..Store::default() };
+    Call::Available(AvailableCall::Store(Box::new(store)))
 }
 
 /// Returns the receiver of a store, and the owner for which it keeps a hint.
@@ -127,6 +139,7 @@ async fn silent_owners_end_the_put_at_its_deadline_and_late_answers_are_ignored(
     node.pass_ms(100);
     let error = reply.poll().expect("its time is up").expect_err("one of two");
     assert_eq!(error.reason, Reason::WriteQuorumUnmet, "{error}");
+    assert_eq!(error.kind(), Kind::Unknown, "one has it");
     // What was asked is observed for a moment more, and then given up.
     node.pass_ms(1_001);
     assert!(node.is_idle());
@@ -145,6 +158,7 @@ async fn put_that_loses_all_other_owners_fails_at_once_and_stays_in_doubt() {
     node.cut(3);
     let error = reply.poll().expect("nobody is left").expect_err("one of two");
     assert_eq!(error.reason, Reason::WriteQuorumUnmet, "{error}");
+    assert_eq!(error.kind(), Kind::Unknown, "one has it");
     assert!(node.is_idle());
 }
 
@@ -205,4 +219,89 @@ async fn put_in_progress_is_awaited_by_the_stop_and_none_begins_after_it() {
     let refused = node.submit(set(&key)).poll().expect("at once").expect_err("it stops");
     assert_ne!(refused.kind(), Kind::Invalid, "{refused}");
     assert!(node.take_questions().is_empty() && node.is_idle());
+}
+
+/// The node stops between the write into its log and the first question to an owner.
+#[tokio::test]
+async fn put_that_is_logged_on_a_stopping_node_has_an_unknown_outcome() {
+    for call in [set, store] {
+        let node = TestNode::start(3);
+        node.available.operation_timers.close();
+        let key = node.key_of(&[1, 2, 3]);
+        let told = node.submit(call(&key)).poll().expect("nothing is awaited");
+        let error = told.expect_err("nobody counts the answers of the owners");
+        assert_eq!(error.kind(), Kind::Unknown, "a refusal would be false: {error}");
+        assert!(node.take_questions().is_empty() && node.is_idle());
+        node.sync().await;
+        let row = node.stored_row(&key).expect("it was logged");
+        assert!(row.windows(5).any(|part| part == b"value"));
+    }
+}
+
+/// Takes the only question: a write that its receiver coordinates.
+fn take_redirected(node: &TestNode) -> SentQuestion {
+    let mut sent = node.take_questions();
+    let question = sent.pop().expect("an owner is asked");
+    assert!(sent.is_empty() && matches!(question.question, VnodeQuestion::Forward(_)));
+    question
+}
+
+/// The owner may have logged the write before it stopped: another one would write a sibling of it.
+#[tokio::test]
+async fn redirected_put_is_sent_once_if_its_coordinator_may_have_logged_it() {
+    for call in [set, store] {
+        let node = TestNode::start(5);
+        let key = node.foreign_key();
+        let mut reply = node.submit(call(&key));
+        assert!(reply.poll().is_none());
+        let busy = take_redirected(&node);
+        node.decline(&busy);
+        assert!(reply.poll().is_none(), "it did nothing: another owner is asked");
+        let asked = take_redirected(&node);
+        assert_ne!(asked.to, busy.to);
+        node.cut(asked.to.0);
+        let error = reply.poll().expect("the link is lost").expect_err("nobody knows");
+        assert_eq!(error.kind(), Kind::Unknown, "{error}");
+        assert!(node.take_questions().is_empty(), "no owner is asked again");
+        assert_eq!(node.stored_row(&key), None, "nor does this node write it");
+    }
+}
+
+#[tokio::test]
+async fn redirected_put_passes_on_that_its_outcome_is_unknown() {
+    for reason in [Reason::DeadlinePassed, Reason::WriteQuorumUnmet, Reason::InDoubt] {
+        let node = TestNode::start(5);
+        let mut reply = node.submit(store(&node.foreign_key()));
+        assert!(reply.poll().is_none());
+        let asked = take_redirected(&node);
+        let mut fields = Vec::new();
+        base::wire::write_answer(&Err(Error::new(reason, "words")), usize::MAX, &mut fields);
+        node.answer(&asked, &fields);
+        let error = reply.poll().expect("it is answered").expect_err("it may have happened");
+        assert_eq!((error.reason, error.kind()), (reason, Kind::Unknown));
+        assert!(node.take_questions().is_empty(), "no other owner is asked");
+    }
+}
+
+/// Returns a row with a value that can't be decoded: its flags promise headers.
+fn undecodable_row() -> Row {
+    let mut bytes = write_row(&row(2, 1, "MARK")).to_vec();
+    let value = bytes.windows(4).position(|part| part == b"MARK").expect("it is stored as it is");
+    bytes[value - 2] = 2; // flags, time of writing, value
+    read_row(&bytes.into()).expect("values are not decoded with their row")
+}
+
+#[tokio::test]
+async fn write_whose_body_cannot_be_built_is_in_doubt_and_stored() {
+    let node = TestNode::start(1);
+    let key = Key::from("k");
+    node.put_row(&key, &undecodable_row()).await;
+    let mut reply = node.submit(store(&key));
+    assert!(reply.poll().is_none());
+    node.sync().await;
+    let error = reply.poll().expect("it is durable").expect_err("a sibling is unreadable");
+    assert_eq!(error.kind(), Kind::Unknown, "the write is done: {error}");
+    let row = node.stored_row(&key).expect("a row");
+    assert!(row.windows(5).any(|part| part == b"value"));
+    assert!(node.is_idle());
 }

@@ -231,6 +231,21 @@ impl TestNode {
         (0..1_000).map(|number| Key::from(format!("k{number}"))).find(is_owned).expect("one")
     }
 
+    /// Returns a key that this node does not own.
+    pub(super) fn foreign_key(&self) -> Key {
+        let is_foreign = |key: &Key| {
+            let found = self.available.key_owners(&bucket(), key, 3).expect("a ring");
+            !found.replicas.primaries.contains(&HERE)
+        };
+        (0..1_000).map(|number| Key::from(format!("k{number}"))).find(is_foreign).expect("one")
+    }
+
+    /// Returns the stored row of a key. `None`: there is none.
+    pub(super) fn stored_row(&self, key: &Key) -> Option<Bytes> {
+        let key_ref = KeyRef::new(bucket(), key.clone());
+        self.available.vnode_store.read(&key_ref).expect("memory")
+    }
+
     /// Takes the questions that were sent since the last call, by receiver.
     pub(super) fn take_questions(&self) -> Vec<SentQuestion> {
         let mut sent = std::mem::take(&mut *self.network.sent.lock().expect("one thread"));
@@ -266,6 +281,11 @@ impl TestNode {
     /// Answers a question with an error.
     pub(super) fn answer_error(&self, to: &SentQuestion, error: &Error) {
         self.deliver(2, to, &reply::failure(error));
+    }
+
+    /// Declines a question: the node did nothing.
+    pub(super) fn decline(&self, to: &SentQuestion) {
+        self.deliver(3, to, &[]);
     }
 
     /// Cuts the link to a node: what was sent to it stays without an answer.
