@@ -52,6 +52,9 @@ pub struct Options {
     pub nodes: usize,
     /// Kind of network.
     pub network: NetworkKind,
+    /// True if each node has a listener for operators alone. Then its listener for clients refuses
+    /// them, also on loopback. Behind the switch it always has one.
+    pub has_admin_listeners: bool,
     /// File system of each node, with its size in MiB. `None`: a plain folder.
     pub disk: Option<(FileSystem, usize)>,
     /// The length of a lease.
@@ -71,6 +74,7 @@ impl Options {
         Options {
             nodes,
             network: NetworkKind::Loopback,
+            has_admin_listeners: false,
             disk: None,
             lease: Duration::from_secs(2),
             args: args.map(String::from).to_vec(),
@@ -80,7 +84,7 @@ impl Options {
 
     /// Returns the same options with the network behind the switch.
     pub fn with_switch(self) -> Options {
-        Options { network: NetworkKind::Switch, ..self }
+        Options { network: NetworkKind::Switch, has_admin_listeners: true, ..self }
     }
 }
 
@@ -145,10 +149,12 @@ impl Cluster {
         if node > 1 {
             args.extend(["--join".into(), self.admin_address(1).to_string()]);
         }
+        if self.options.has_admin_listeners {
+            args.extend(["--admin-listen".into(), admin.to_string()]);
+        }
         let mut wrapper = Vec::new();
         if let Some(network) = &self.network {
-            let admin = admin.to_string();
-            args.extend(["--insecure".into(), "on".into(), "--admin-listen".into(), admin]);
+            args.extend(["--insecure".into(), "on".into()]);
             wrapper = network.wrapper(node);
         }
         wrapper.extend(self.options.wrapper.clone());
@@ -357,9 +363,9 @@ impl Cluster {
 
     /// Returns the address of a node for operators and for nodes that join.
     fn admin_address(&self, node: usize) -> SocketAddr {
-        match &self.network {
-            Some(_) => (self.address(node), PORTS[2]).into(),
-            None => self.client_address(node),
+        match self.options.has_admin_listeners {
+            true => (self.address(node), PORTS[2]).into(),
+            false => self.client_address(node),
         }
     }
 

@@ -148,7 +148,29 @@ fn member_removed_while_isolated_serves_reads_and_group_commands() {
     place_group(&cluster, "2", &["n1", "n2"]);
     cluster.heal();
     wait_until("a row", || get(&cluster, 3, "away", "k"));
-    // Beyond loopback each node has its own address for operators.
+    must_answer_group_commands(&cluster);
+}
+
+/// Beyond loopback operators are served at their own listener of each node, and not where clients
+/// are: a tool that goes on to the address of the group's master is refused there.
+#[test]
+fn node_answers_group_commands_for_masters_whose_client_listener_refuses_operators() {
+    let _permit = experiment();
+    let scratch = Scratch::new("cluster-members-operators");
+    let options = Options { has_admin_listeners: true, ..Options::new(3) };
+    let cluster = Cluster::start(&scratch, options);
+    create_bucket_in_group(&cluster);
+    for node in cluster.nodes() {
+        let answer = send_request(&cluster, node, |web| web.request("GET", "/v1/cluster", b""));
+        let (status, _) = answer.expect("it answers");
+        assert_eq!(status, 403, "n{node} serves operators where clients are");
+    }
+    must_answer_group_commands(&cluster);
+}
+
+/// Checks that each node answers commands about groups, wherever their masters are.
+fn must_answer_group_commands(cluster: &Cluster) {
+    // At least one group's master is not the node that is asked.
     cluster.make_master(2);
     for node in cluster.nodes() {
         for args in [&["group", "verify"][..], &["group", "verify", "2"]] {
