@@ -8,9 +8,9 @@ use crate::index::{IndexCall, IndexReport, IndexSpec, ReportPlace, ReportedState
 use crate::range::RowContent;
 use crate::request::{BucketPlace, ExpireWhen, Expiry, MoveStep, OnMissing, SequenceMode, When};
 use crate::{
-    AvailableCall, Bound, BucketId, BucketName, Call, ClusterCall, DirectoryCall, Error, FeedQuery,
-    GroupId, Key, Range, Read, ReadLevel, Reason, Request, RingCall, SessionCall, SessionId, Store,
-    StoreOptions, TokenDigest, Update,
+    Absence, AvailableCall, Bound, BucketId, BucketName, Call, ClusterCall, DirectoryCall, Error,
+    FeedQuery, GroupId, Key, Range, Read, ReadLevel, Reason, Request, RingCall, SessionCall,
+    SessionId, Store, StoreOptions, TokenDigest, Update, Version,
 };
 use proptest::prelude::*;
 
@@ -68,6 +68,7 @@ fn update_needs_read_where_it_answers_a_value_and_both_ends_where_it_moves_one()
     let write = ["write k"];
     let both = ["write k", "read k"];
     let set = Update::Set { key: k.clone(), value: v.clone(), expiry };
+    let absence = Absence { group: GroupId(1), bucket: BucketId(1), since: Version(1) };
     for (case, expected) in [
         (set.clone(), &write[..]),
         (Update::Delete { key: k.clone(), missing: OnMissing::Fail }, &write),
@@ -83,6 +84,7 @@ fn update_needs_read_where_it_answers_a_value_and_both_ends_where_it_moves_one()
         (Update::Assert { key: k.clone(), expected: None }, &["read k"]),
         (Update::AssertExists { key: k.clone() }, &["read k"]),
         (Update::AssertVersion { key: k.clone(), version: None }, &["read k"]),
+        (Update::AssertAbsentSince { key: k.clone(), absence }, &["read k"]),
         (Update::AssertRange { prefix: k.clone(), keys: vec![key("x")] }, &["list k*"]),
         (Update::DeletePrefix { prefix: k.clone() }, &["write k*", "list k*"]),
         (
@@ -123,6 +125,8 @@ fn ranges_counts_and_lists_need_list_for_the_whole_and_values_need_read() {
     assert_eq!(read(feed(true)), ["list all", "read all"]);
     assert_eq!(read(Read::Get(key("k"))), ["read k"]);
     assert_eq!(read(Read::MultiGet(vec![key("a"), key("b")])), ["read a", "read b"]);
+    assert_eq!(read(Read::KeyVersions(vec![key("a"), key("b")])), ["read a", "read b"]);
+    assert_eq!(read(Read::KeyVersions(Vec::new())), ["read part"]);
     assert_eq!(read(Read::Exists(Vec::new())), ["read part"]);
     assert_eq!(read(Read::Assert { key: key("k"), expected: None }), ["read k"]);
     let available = |call| needs(Call::Available(call));
