@@ -9,5 +9,7 @@ base::mutants! {
         AcceptInvalidFrames,
         /// Range reads walk over known dead spans instead of jumping over them.
         IgnoreDeadSpans,
+        /// Point reads read each table whose keys reach over theirs, whatever its filter says.
+        IgnoreFilters,
     }
 }

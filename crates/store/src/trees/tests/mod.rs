@@ -9,6 +9,7 @@ mod copies;
 mod damage;
 mod dead_rows;
 mod everyday;
+mod filters;
 pub(super) mod full_disk;
 mod growth;
 mod hash_floods;
