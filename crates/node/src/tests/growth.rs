@@ -5,8 +5,10 @@ use super::buckets::space_is_back;
 use super::cluster::{LOG_BYTES, collapse, large_values, received};
 use super::test_cluster::{GROUP, TestCluster, bucket, wait};
 use super::{Place, bytes as text};
+use base::mutants::activate_on_thread;
+use base::range::Direction;
 use base::request::{ExpireWhen, Expiry, OnMissing};
-use base::{Body, BucketName, Call, DirectoryCall, Range, Read, Request, RetryId, Update};
+use base::{Body, Bound, BucketName, Call, DirectoryCall, Range, Read, Request, RetryId, Update};
 use bytes::Bytes;
 use replica_state::layout::{self, Space};
 use replication::group::Group;
@@ -14,11 +16,15 @@ use replication::read::read;
 use replication::session::SessionUse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use store::mutants::StoreMutant;
 
 const ROWS: u32 = 20_000;
 /// Number of updates under way at a time.
 const TOGETHER: usize = 250;
 const HOUR_MS: u64 = 3_600_000;
+/// Points that a time series keeps, and those that it gets and drops at a time.
+const POINTS: u32 = 1_000;
+const POINTS_PER_STEP: u32 = 50;
 
 /// Submits updates to a group, many at a time, and waits until all are decided.
 async fn take(group: &Group, updates: impl Iterator<Item = Update>) {
@@ -60,7 +66,11 @@ fn counts(cluster: &TestCluster, nth: usize) -> (u64, u64) {
 fn is_bounded(cluster: &TestCluster, nth: usize, since: (u64, u64), what: &str) {
     let now = counts(cluster, nth);
     let (walked, returned) = (now.0 - since.0, now.1 - since.1);
-    assert!(walked <= 2 * returned + 500, "{what}: {walked} rows walked for {returned}");
+    assert!(is_cheap((walked, returned)), "{what}: {walked} rows walked for {returned}");
+}
+
+fn is_cheap((walked, returned): (u64, u64)) -> bool {
+    walked <= 2 * returned + 500
 }
 
 /// Expiry hints that a node's store has.
@@ -73,7 +83,10 @@ fn hints(cluster: &TestCluster, nth: usize) -> usize {
 }
 
 fn first_keys(group: &Group, rows: usize) -> Vec<Bytes> {
-    let range = Range { rows_max: Some(rows), ..Range::default() };
+    keys_in(group, Range { rows_max: Some(rows), ..Range::default() })
+}
+
+fn keys_in(group: &Group, range: Range) -> Vec<Bytes> {
     match read(group, &bucket(), &Read::Range(range)).expect("a page").body {
         Body::Page(page) => page.entries.into_iter().map(|entry| entry.key).collect(),
         other => panic!("a range is answered with a page, not {other:?}"),
@@ -193,6 +206,85 @@ async fn queue_pop_and_key_count_cost_is_bounded_at_any_master() {
     for nth in 0..3 {
         cluster.stop(nth).await;
     }
+}
+
+/// Costs of the range reads of a time series.
+#[derive(Debug, Default)]
+struct SeriesCosts {
+    /// Rows that reads of the oldest points walked and returned, as the client reads that drops
+    /// them.
+    oldest: (u64, u64),
+    /// The same of the points since a time.
+    recent: (u64, u64),
+    /// The same of the last points, the newest first.
+    newest: (u64, u64),
+}
+
+/// Appends points to a time series and drops as many of its oldest, a hundred times; reads it after
+/// each. `next`: number of the next point.
+async fn run_series(cluster: &TestCluster, nth: usize, next: &mut u32) -> SeriesCosts {
+    let (group, mut costs) = (cluster.group(nth), SeriesCosts::default());
+    let cost_of = |cost: &mut (u64, u64), range: Range, expected: [u32; 2]| {
+        let before = counts(cluster, nth);
+        let found = keys_in(&group, range);
+        let after = counts(cluster, nth);
+        assert_eq!([found.first(), found.last()], expected.map(key).each_ref().map(Some));
+        *cost = (cost.0 + after.0 - before.0, cost.1 + after.1 - before.1);
+    };
+    for _ in 0..100 {
+        take(&group, (*next..*next + POINTS_PER_STEP).map(set)).await;
+        *next += POINTS_PER_STEP;
+        let (first, last) = (*next - POINTS, *next - 1);
+        take(&group, (first - POINTS_PER_STEP..first).map(delete)).await;
+        let page = || Range { rows_max: Some(POINTS_PER_STEP as usize), ..Range::default() };
+        cost_of(&mut costs.oldest, page(), [first, first + POINTS_PER_STEP - 1]);
+        let since = *next - 2 * POINTS_PER_STEP;
+        let recent = Range { low: Bound::Included(key(since)), ..Range::default() };
+        cost_of(&mut costs.recent, recent, [since, last]);
+        let newest = Range { direction: Direction::Descending, ..page() };
+        cost_of(&mut costs.newest, newest, [last, *next - POINTS_PER_STEP]);
+    }
+    costs
+}
+
+#[tokio::test]
+async fn time_series_read_cost_does_not_grow_with_dropped_points_at_any_master() {
+    let mut cluster = TestCluster::with_long_lease(3, 3).await;
+    let (mut at, mut next) = (cluster.master().await, POINTS);
+    take(&cluster.group(at), (0..POINTS).map(set)).await;
+    for round in 0..3 {
+        match round {
+            0 => {}
+            1 => at = hand_over(&cluster).await,
+            _ => {
+                for nth in 0..3 {
+                    cluster.stop(nth).await;
+                    cluster.start(nth).await;
+                }
+                at = cluster.master().await;
+            }
+        }
+        study(&cluster, at);
+        let costs = run_series(&cluster, at, &mut next).await;
+        let all = [costs.oldest, costs.recent, costs.newest];
+        assert!(all.into_iter().all(is_cheap), "round {round}: {costs:?}");
+    }
+    for nth in 0..3 {
+        cluster.stop(nth).await;
+    }
+}
+
+/// The positive control: reads of the oldest points that do not jump over dropped ones are found.
+#[tokio::test]
+async fn cost_check_detects_time_series_reads_that_walk_over_dropped_points() {
+    let mut cluster = TestCluster::new(1, 1).await;
+    let (at, mut next) = (cluster.master().await, POINTS);
+    take(&cluster.group(at), (0..POINTS).map(set)).await;
+    activate_on_thread(Some(StoreMutant::IgnoreDeadSpans));
+    let costs = run_series(&cluster, at, &mut next).await;
+    activate_on_thread::<StoreMutant>(None);
+    assert!(!is_cheap(costs.oldest) && is_cheap(costs.recent), "{costs:?}");
+    cluster.stop(0).await;
 }
 
 #[tokio::test]
