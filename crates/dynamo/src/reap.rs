@@ -93,8 +93,9 @@ pub async fn run(available: Arc<Available>) {
     }
 }
 
+/// Progress of the reaper over the rows of this node.
 #[derive(Default)]
-struct Reaper {
+pub(super) struct Reaper {
     epoch: u64,
     cursor: ReapCursor,
     /// Number of the round, the time of its reads, and true if it made any progress.
@@ -107,7 +108,7 @@ struct Reaper {
 
 impl Reaper {
     /// Processes one page; returns the rest afterwards.
-    async fn turn(&mut self, available: &Arc<Available>) -> Result<Duration> {
+    pub(super) async fn turn(&mut self, available: &Arc<Available>) -> Result<Duration> {
         let Some(ring) = available.schema.ring() else { return Ok(PAUSE) };
         if ring.epoch() != self.epoch {
             // The owners have changed: agreements of the former ones are void.

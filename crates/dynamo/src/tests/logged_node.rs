@@ -12,14 +12,20 @@ use runtime::log_writer::{AppendCompletion, AppendSink, LogWriter, LogWriterHand
 use runtime::metrics::Metrics;
 use runtime::write_pacer::WritePacer;
 use std::future::Future;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, OwnedRecord, SpareWorker, Trees};
+use store::{
+    Honesty, Log, LogSettings, LsmTrees, MemoryDisk, MemoryTrees, OwnedRecord, SpareWorker,
+    TreeSettings, Trees,
+};
 use vnode_rows::batch::Mark;
 use vnode_rows::layout::{Row, StoredValue};
 
 /// Interval of syncs without a request: longer than any test.
 const NEVER: Duration = Duration::from_secs(1 << 30);
+/// Memory of trees in files.
+const TREE_MEMORY_BYTES: u64 = 64 << 20;
 const SETTINGS: LogSettings =
     LogSettings { segment_bytes: 16 << 20, log_id: 1, spare_worker: SpareWorker::Inline };
 
@@ -49,7 +55,15 @@ impl LoggedNode {
         LoggedNode::start_on(disk, Arc::new(MemoryTrees::new(1 << 20)), (1, Mark::default()))
     }
 
-    fn start_on(disk: MemoryDisk, trees: Arc<MemoryTrees>, begin: (u64, Mark)) -> LoggedNode {
+    /// Starts a node without rows, with trees in files in an empty folder.
+    pub(super) fn start_on_files(folder: &Path) -> LoggedNode {
+        let settings =
+            TreeSettings { memory_bytes_max: TREE_MEMORY_BYTES, ..TreeSettings::new(folder) };
+        let trees = Arc::new(LsmTrees::open(settings).expect("an empty folder"));
+        LoggedNode::start_on(MemoryDisk::new(Honesty::Honest), trees, (1, Mark::default()))
+    }
+
+    fn start_on(disk: MemoryDisk, trees: Arc<dyn Trees>, begin: (u64, Mark)) -> LoggedNode {
         let (log, records) = Log::open(Arc::new(disk.clone()), SETTINGS).expect("a sound log");
         records.for_each(|record| drop(record.expect("whole")));
         let handle = LogWriterHandle::new();

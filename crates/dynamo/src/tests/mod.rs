@@ -14,6 +14,7 @@ mod list_cost;
 mod list_model;
 mod logged_node;
 mod puts;
+mod reaped_rows;
 mod row_changes;
 mod test_node;
 
