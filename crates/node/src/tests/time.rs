@@ -2,8 +2,8 @@
 
 use super::{Place, bytes, get, read, request, set, update};
 use crate::{Flow, SubmitResult};
-use base::request::{ExpireWhen, Expiry, When};
-use base::{Body, Call, Outcome, Range, Read, Update};
+use base::request::{ExpireWhen, Expiry, OnMissing, When};
+use base::{Body, Call, Outcome, Principal, Range, Read, Reason, Reply, Update};
 use std::time::Duration;
 
 fn set_for(key: &str, ms: u64) -> Update {
@@ -96,26 +96,68 @@ async fn group_time_does_not_go_back_when_the_node_restarts() {
     node.stop().await.expect("it stops");
 }
 
+/// Kinds of updates of a key whose value was `5`, each with its outcome once the key has expired.
+/// All but the last write nothing then.
+fn updates_of_expired(key: &str) -> Vec<(Update, Result<Outcome, Reason>)> {
+    let key = || bytes(key);
+    let set_present = Update::SetIf {
+        key: key(),
+        value: bytes("w"),
+        expiry: Expiry::Default,
+        when: When::Present,
+    };
+    let expire = Update::Expire { key: key(), expiry: Expiry::Never, when: ExpireWhen::Always };
+    let (expected, wanted) = (Some(bytes("5")), Some(bytes("w")));
+    vec![
+        (Update::AssertExists { key: key() }, Err(Reason::AssertionFailed)),
+        (Update::AssertVersion { key: key(), version: None }, Ok(Outcome::Done)),
+        (Update::TestAndSet { key: key(), expected, wanted }, Ok(Outcome::Old(None))),
+        (set_present, Ok(Outcome::Swapped { written: false, old: None })),
+        (expire, Ok(Outcome::Applied(false))),
+        (Update::Delete { key: key(), missing: OnMissing::Skip }, Ok(Outcome::Existed(false))),
+        (Update::Add { key: key(), delta: 1 }, Ok(Outcome::Number(1))),
+    ]
+}
+
+fn outcome_of(answer: base::Result<Reply>) -> Result<Outcome, Reason> {
+    match answer.map_err(|error| error.reason)?.body {
+        Body::Updated(outcome) => Ok(outcome),
+        other => panic!("an update is answered with an outcome, not {other:?}"),
+    }
+}
+
 /// A row that an update has seen expired does not come back under another master, whose time
 /// continues from the last entry's.
 #[tokio::test]
 async fn answer_based_on_expiry_waits_for_its_time_in_the_log() {
-    let place = Place::new();
-    let node = place.start().await;
-    let key = || bytes("k");
-    let short = Update::Set { key: key(), value: bytes("v"), expiry: Expiry::After(20) };
-    update(&node, short).await.expect("it is written");
-    // The driver has no turn meanwhile: this test has one thread.
-    std::thread::sleep(std::time::Duration::from_millis(40));
-    let status = node.status();
-    let exists = Call::Update(Update::AssertExists { key: key() });
-    let told = node.submit(&mut Flow::of(base::Principal::Node), request(exists));
-    let SubmitResult::Pending(ticket, Err(error)) = told else {
-        panic!("what it saw waits until its time is in the log")
-    };
-    assert_eq!(error.reason, base::Reason::AssertionFailed);
-    let applied = status.groups.iter().find(|one| one.id == ticket.group);
-    let applied = applied.expect("it has this group").applied;
-    assert!(ticket.index > applied, "a value of its own carries the time");
-    node.stop().await.expect("it stops");
+    for number in 0..updates_of_expired("").len() {
+        let place = Place::new();
+        let node = place.start().await;
+        let submit = |key| {
+            let (update, expected) = updates_of_expired(key).swap_remove(number);
+            let request = request(Call::Update(update.clone()));
+            (node.submit(&mut Flow::of(Principal::Node), request), expected, update)
+        };
+        let (key, expiry) = (bytes("k"), Expiry::After(100));
+        let short = Update::Set { key, value: bytes("5"), expiry };
+        update(&node, short).await.expect("it is written");
+        // The control: an update of a key that never was, which writes nothing, waits for nothing.
+        if number + 1 < updates_of_expired("").len() {
+            let (SubmitResult::Ready(answer), expected, change) = submit("never written") else {
+                panic!("update {number} saw no expired row")
+            };
+            assert_eq!(outcome_of(answer), expected, "{change:?}");
+        }
+        // The driver has no turn meanwhile, and sweeps no row: this test has one thread.
+        std::thread::sleep(Duration::from_millis(120));
+        let status = node.status();
+        let (SubmitResult::Pending(ticket, answer), expected, change) = submit("k") else {
+            panic!("what update {number} saw waits until its time is in the log")
+        };
+        assert_eq!(outcome_of(answer), expected, "{change:?}");
+        let applied = status.groups.iter().find(|one| one.id == ticket.group);
+        let applied = applied.expect("it has this group").applied;
+        assert!(ticket.index > applied, "a value of its own carries the time: {change:?}");
+        node.stop().await.expect("it stops");
+    }
 }
