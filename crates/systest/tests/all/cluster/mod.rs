@@ -5,7 +5,8 @@
 //! acknowledged write read back at every node, and a linearizable history; or it says why it was
 //! skipped.
 //! Never: asserts in its short form how long clients felt a fault: other work shares the machine.
-//! The long form checks gaps against their bounds.
+//! The long form checks gaps against their bounds. `hostile_but_valid.rs`, which injects no fault,
+//! has a bound for both forms.
 //! Read next: `master.rs`, then `wires.rs`.
 
 mod at_work;

@@ -128,7 +128,7 @@ pub fn bounds(checks: &mut BoundChecks, name: &str, report: &Report) {
     checks.check(&bound_name, mib(report.peak_bytes as f64), mib(limit));
 }
 
-/// Prints the latency of other clients. `hostile_but_valid.rs` checks it against a bound on an
+/// Prints the latency of other clients. `hostile_but_valid.rs` checks their longest wait on an
 /// otherwise idle machine: here the cores are busy with all other loads.
 pub fn print_latency_of_others(name: &str, p99: Duration) {
     let seconds = p99.as_secs_f64();
