@@ -10,6 +10,8 @@
 //! no longer, whatever else the machine does.
 
 use super::{SECOND, percentile};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use std::mem;
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -135,12 +137,13 @@ fn large_reads(address: SocketAddr) {
     });
 }
 
-/// Writes many large values that compress to almost nothing, for merges to read.
-fn write_compressible_values(address: SocketAddr) {
+/// Writes many large values, for merges to read.
+fn write_large_values(address: SocketAddr, prefix: &str, count: usize, mut value: Vec<u8>) {
     let mut client = connect(address);
-    let value = vec![b'v'; LARGE_BYTES];
-    for number in 0..60 {
-        let key = format!("hollow{number}");
+    for number in 0..count {
+        let key = format!("{prefix}{number}");
+        // No two are equal.
+        value[..8].copy_from_slice(&number.to_be_bytes());
         let reply = client.call(&[b"SET", key.as_bytes(), &value]).expect("an answer");
         assert_eq!(reply, RespReply::Simple("OK".into()));
     }
@@ -225,13 +228,16 @@ fn check_waits(
 /// Name of a request, and the function that sends and checks it.
 type Request = (&'static str, Box<dyn Fn()>);
 
-fn requests(address: SocketAddr) -> [Request; 9] {
+fn requests(address: SocketAddr) -> [Request; 10] {
     let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
     let reads = vec![mget; 60];
     let set = || vec![vec![&b"SET"[..], b"w", b"v"]];
     let mixed = [set(), reads.clone()].concat();
     let exists = vec![vec![&b"EXISTS"[..], b"p:00000001"]; 30_000];
     let many_exists = [set(), exists].concat();
+    // The disk writes each of them several times: the short form is content with two merges.
+    let noise_count = short_or_long(16, 60);
+    let noise: Vec<u8> = StdRng::seed_from_u64(9).random_iter().take(LARGE_BYTES).collect();
     let refused_transaction = move |commands: Vec<Vec<&'static [u8]>>, limit: &'static str| {
         Box::new(move || must_be_refused(&transaction(address, &commands), limit))
     };
@@ -256,7 +262,15 @@ fn requests(address: SocketAddr) -> [Request; 9] {
         ),
         ("never_read", Box::new(move || never_read(address))),
         ("large_reads", Box::new(move || large_reads(address))),
-        ("hollow_values", Box::new(move || write_compressible_values(address))),
+        // Merges read values that compress to almost nothing, and values that do not compress.
+        (
+            "hollow_values",
+            Box::new(move || write_large_values(address, "hollow", 60, vec![b'v'; LARGE_BYTES])),
+        ),
+        (
+            "noise_values",
+            Box::new(move || write_large_values(address, "noise", noise_count, noise.clone())),
+        ),
         (
             "empty_prefix",
             Box::new(move || {
