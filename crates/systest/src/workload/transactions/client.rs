@@ -3,9 +3,9 @@
 use super::front_ends::{self, FrontEndClient};
 use super::{
     ANSWER_TIMEOUT, Level, StepAnswer, TransactionAnswer, TransactionHistory, TransactionOp,
-    TransactionStep,
+    TransactionStep, resp_transaction,
 };
-use crate::client::{CallOutcome, Http};
+use crate::client::{CallOutcome, Http, Resp};
 use crate::workload::CallOutcome::Acknowledged;
 use crate::workload::transactions::TransactionAnswer::{Done, Failed};
 use crate::workload::{KeyValue, WorkloadCall, WorkloadContext};
@@ -139,6 +139,7 @@ impl TransactionClient {
                     Ok(())
                 })
             }
+            FrontEndClient::Resp(resp) if roll < 5 => self.watched_transaction(resp),
             FrontEndClient::Http(web) if roll < 7 => self.sequence(web),
             client => {
                 let has_all_types =
@@ -169,6 +170,23 @@ impl TransactionClient {
             7 => TransactionStep::Get(self.key("number", 2)),
             _ => TransactionStep::Add(self.key("number", 2), self.dice.random_range(1..5)),
         }
+    }
+
+    /// Sends a transaction that watches one key of a pair, or both, and writes one.
+    fn watched_transaction(&mut self, resp: &mut Resp) -> io::Result<()> {
+        let pair = self.key("pair", PAIRS);
+        let mut sides = ["left", "right"].map(|side| format!("{pair}-{side}"));
+        if self.dice.random_bool(0.5) {
+            sides.reverse();
+        }
+        let watched = &sides[..self.dice.random_range(1..3)];
+        let number = TransactionStep::Add(self.key("number", 2), 2);
+        let write = TransactionStep::Set(sides[1].clone(), self.value(), None);
+        let steps = vec![TransactionStep::Get(sides[0].clone()), write, number];
+        // It begins with `WATCH`: whatever changes from then on may make it fail.
+        let began = self.context.now();
+        let (steps, answer) = resp_transaction::run(resp, watched, steps);
+        self.record_answer(steps, Level::Consistent, "resp transaction", began, answer)
     }
 
     fn members(&self) -> String {

@@ -85,7 +85,8 @@ fn resp_args(step: &TransactionStep) -> Vec<Vec<u8>> {
     }
 }
 
-fn read_resp_outcome(
+/// Returns the outcome of a step, by the reply to its command.
+pub(super) fn read_resp_outcome(
     step: &TransactionStep,
     reply: RespReply,
 ) -> io::Result<CallOutcome<TransactionAnswer>> {
@@ -120,7 +121,8 @@ fn resp_one(resp: &mut Resp, step: &TransactionStep, level: Level) -> ProtocolAn
     Ok((read_resp_outcome(step, resp.receive()?)?, None))
 }
 
-fn resp_bytes(step: &TransactionStep) -> Vec<u8> {
+/// Encodes the command of a step.
+pub(super) fn resp_bytes(step: &TransactionStep) -> Vec<u8> {
     let args = resp_args(step);
     encode_command(&args.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }

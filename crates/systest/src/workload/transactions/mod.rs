@@ -10,11 +10,12 @@
 //! Never: repeats a call that has no answer, except in a session, whose retries are one
 //! transaction.
 //! Read next: `operation.rs`, `client.rs` (choice of transactions), then `front_ends.rs` (encoding
-//! for each front-end).
+//! for each front-end) and `resp_transaction.rs` (`WATCH` and `MULTI`).
 
 mod client;
 mod front_ends;
 mod operation;
+mod resp_transaction;
 
 pub use operation::{
     Level, StepAnswer, Transaction, TransactionAnswer, TransactionHistory, TransactionOp,

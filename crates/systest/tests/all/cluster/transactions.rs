@@ -1,6 +1,6 @@
-//! Sequences with predicates, ranges, numbers, rows that expire, reads of every level and
-//! pipelines, each key used by every front-end: one history under faults, which the log must
-//! explain.
+//! Sequences with predicates, transactions that watch keys, ranges, numbers, rows that expire,
+//! reads of every level and pipelines, each key used by every front-end: one history under faults,
+//! which the log must explain.
 
 use super::{SECOND, two_leases};
 use systest::checkers::transactions::{Committed, ValueEffect, judge};
@@ -16,6 +16,18 @@ use systest::workload::transactions::{
     CLUSTER, Level, StepAnswer, Transaction, TransactionAnswer, TransactionStep,
     TransactionWorkload,
 };
+
+/// Front-ends of the workload; each must have served some transactions.
+const FRONT_ENDS: [&str; 8] = [
+    "resp",
+    "resp pipeline",
+    "resp transaction",
+    "http",
+    "http sequence",
+    "http session",
+    "riak",
+    "arakoon",
+];
 
 fn options() -> Options {
     let mut options = Options::new(3);
@@ -103,9 +115,7 @@ impl Trial {
             all.iter().all(|count| *count > 0) && report.updates > 100,
             "almost nothing: {all:?}"
         );
-        for front_end in
-            ["resp", "resp pipeline", "http", "http sequence", "http session", "riak", "arakoon"]
-        {
+        for front_end in FRONT_ENDS {
             let is_served = |transaction: &Transaction| {
                 transaction.op.front_end == front_end
                     && matches!(transaction.outcome, Acknowledged(Done(_)))
@@ -171,6 +181,7 @@ fn must_reject_falsified(history: &[Transaction], committed: &[Committed]) {
         let falsified = |rows: &mut Vec<(String, Vec<u8>)>| rows[0].1 = b"lie".to_vec();
         rows.map(falsified).is_some()
     });
+    must_reject("a change of a watched key", &|history, _| falsify_watched_value(history));
     must_reject("a refused write that stands", &|history, _| {
         let wrote = |transaction: &&mut Transaction| {
             matches!(
@@ -184,6 +195,22 @@ fn must_reject_falsified(history: &[Transaction], committed: &[Committed]) {
             .map(|transaction| transaction.outcome = CallOutcome::Refused)
             .is_some()
     });
+}
+
+/// Changes the value that a transaction asserts of a key that it watched. Returns false if none was
+/// done.
+fn falsify_watched_value(history: &mut [Transaction]) -> bool {
+    let is_done = |transaction: &&mut Transaction| {
+        transaction.op.front_end == "resp transaction"
+            && matches!(transaction.outcome, Acknowledged(Done(_)))
+    };
+    let asserted = history.iter_mut().find(is_done).and_then(|transaction| {
+        match transaction.op.steps.first_mut() {
+            Some(TransactionStep::Assert(_, value)) => Some(value),
+            _ => None,
+        }
+    });
+    asserted.map(|value| *value = Some(b"lie".to_vec())).is_some()
 }
 
 /// Returns the value that a key held before a write of a pipeline, if the request at this index is
