@@ -3,14 +3,13 @@
 
 use super::handoff::progress::HandoffProgress;
 use super::handoff::send::{RowPage, SizeEstimate};
-use super::index_page::IndexAnswer;
 use super::message::{VnodeQuestion, read_enveloped, write_enveloped};
 use super::reply;
 use base::{BucketName, RingTransfer};
 use bytes::Bytes;
 use indexes::IndexNumber;
 use vnode_rows::index_rows::{
-    EntryValue, IndexId, IndexRecord, entry_key, read_entry_key, read_record_key,
+    EntryValue, IndexAnswer, IndexId, IndexRecord, entry_key, read_entry_key, read_record_key,
 };
 use vnode_rows::layout::{self, read_row, write_row};
 

@@ -3,7 +3,6 @@
 //! A node whose build of the index is not complete refuses, and others are asked in its place.
 
 use super::coverage_query::{CoverageQuery, PageRequest, QueryPage};
-use super::index_page::{EntryPosition, IndexAnswer, IndexContent, IndexPage, IndexQuery};
 use super::message::VnodeQuestion;
 use crate::Available;
 use base::error::corrupt;
@@ -12,6 +11,7 @@ use base::{BucketName, Error, Reason, Result};
 use bytes::Bytes;
 use indexes::{IndexField, TermRange};
 use std::sync::Arc;
+use vnode_rows::index_rows::{EntryPosition, IndexAnswer, IndexContent, IndexPage, IndexQuery};
 
 /// Entries to read.
 #[derive(Clone)]

@@ -15,7 +15,6 @@
 use super::coverage_plans::CoverageNeeds;
 use super::coverage_read::CoverageRead;
 use super::index_coverage::IndexEntries;
-use super::index_page::{EntryPosition, IndexContent as PageContent};
 use super::join_set::JoinSet;
 use super::key_request::{KeyRequest, excessive, request_timeout, unsupported};
 use super::vnode_ops::WritePolicy;
@@ -36,7 +35,7 @@ use runtime::mutants::Mutant;
 use runtime::world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vnode_rows::index_rows::RowDeriver;
+use vnode_rows::index_rows::{EntryPosition, IndexContent as PageContent, RowDeriver};
 use vnode_rows::layout::{Row, read_row};
 use vnode_rows::slots::Slot;
 

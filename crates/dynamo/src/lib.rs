@@ -36,7 +36,6 @@ pub mod hints;
 mod incarnations;
 mod index_coverage;
 mod index_mends;
-pub mod index_page;
 mod index_query;
 mod index_read;
 pub mod index_upkeep;

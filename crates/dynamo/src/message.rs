@@ -13,7 +13,6 @@
 //! and those versions refuse this one.
 
 use super::hash_trees::TreeId;
-use super::index_page::IndexQuery;
 use super::vnode_ops::{KeyRef, WritePolicy};
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{
@@ -24,6 +23,7 @@ use bytes::Bytes;
 use logic::ring::check_partitions;
 use logic::sync;
 use transport::CallKind;
+use vnode_rows::index_rows::IndexQuery;
 use vnode_rows::slots::SlotSpan;
 
 /// Kind of the envelope: it holds the epoch of the sender's ring, and the question.

@@ -7,7 +7,6 @@
 //! both have, which the build has not added yet. Entries and cursor are one batch, so a build
 //! continues where a crash found it. To add an entry twice changes nothing.
 
-use super::read_record;
 use crate::vnode_store::VnodeStore;
 use base::range::prefix_end;
 use base::{BucketName, Result};
@@ -19,7 +18,8 @@ use std::ops::Bound;
 use store::Snapshot;
 use vnode_rows::batch::KeyChanges;
 use vnode_rows::index_rows::{
-    IndexId, IndexPhase, IndexRecord, RowDeriver, RowEntries, push_difference, row_place,
+    IndexId, IndexPhase, IndexRecord, RowDeriver, RowEntries, push_difference, read_record,
+    row_place,
 };
 use vnode_rows::layout::{bucket_prefix, row_tail, rows_prefix, slot_of};
 use vnode_rows::slots::{SLOTS, Slot};

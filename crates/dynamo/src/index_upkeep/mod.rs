@@ -12,26 +12,19 @@
 //! Read next: `build.rs`, `removal.rs`, `scrub.rs`.
 
 mod build;
-mod differences;
 mod removal;
 mod scrub;
 mod work;
 
 #[cfg(test)]
 pub(crate) use build::BuildPage;
-pub use differences::{IndexDifference, differences};
 pub use scrub::{ScrubCursor, ScrubPage};
 
 use crate::vnode_store::{VnodeStore, VnodeStoreState};
-use base::error::corrupt;
 use base::{BucketName, Consistency, Error, Reason, Result};
 use indexes::{IndexDefinition, IndexNumber};
-use runtime::log_writer::store_error;
-use store::Snapshot;
 use vnode_rows::batch::KeyChanges;
-use vnode_rows::index_rows::{
-    IndexId, IndexPhase, IndexRecord, IndexSet, read_record_key, record_keys,
-};
+use vnode_rows::index_rows::{IndexId, IndexPhase, IndexRecord, read_indexes};
 use vnode_rows::slots::SLOTS;
 
 /// State of an index on this node.
@@ -147,23 +140,4 @@ impl VnodeStore {
         state.indexes.get_or_insert_default().insert(id, record)?;
         Ok(self.log_changes(state, changes, false))
     }
-}
-
-/// Reads the record of an index as of a snapshot.
-pub(crate) fn read_record(snapshot: &dyn Snapshot, id: &IndexId) -> Result<Option<IndexRecord>> {
-    let bytes = snapshot.get(&id.record_key()).map_err(store_error)?;
-    bytes.map(|bytes| IndexRecord::read(id, &bytes)).transpose().map_err(corrupt)
-}
-
-/// Reads the records of all indexes as of a snapshot.
-fn read_indexes(snapshot: &dyn Snapshot) -> Result<IndexSet> {
-    let mut indexes = IndexSet::default();
-    let (low, high) = record_keys();
-    for record in snapshot.range(low, high, false) {
-        let (tree_key, bytes) = record.map_err(store_error)?;
-        let id = read_record_key(&tree_key).map_err(corrupt)?;
-        let record = IndexRecord::read(&id, &bytes).map_err(corrupt)?;
-        indexes.insert(&id, record)?;
-    }
-    Ok(indexes)
 }

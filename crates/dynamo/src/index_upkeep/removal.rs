@@ -3,14 +3,13 @@
 //! Changes of rows write no entry of it any more, as its record says that it is dropped. A page
 //! needs no cursor: it begins at the first entry that is left, also after a crash.
 
-use super::read_record;
 use crate::vnode_store::VnodeStore;
 use base::Result;
 use bytes::Bytes;
 use indexes::IndexField;
 use runtime::log_writer::store_error;
 use vnode_rows::batch::KeyChanges;
-use vnode_rows::index_rows::{IndexId, IndexPhase, field_keys};
+use vnode_rows::index_rows::{IndexId, IndexPhase, field_keys, read_record};
 
 /// Maximum number of entries that are removed together.
 const PAGE_ENTRIES_MAX: usize = 256;

@@ -4,7 +4,6 @@
 //! under the lock, with the newest row and the newest entry, and only then mended: so a change that
 //! comes between is no difference. Rows are the truth: none is changed.
 
-use super::read_indexes;
 use crate::index_mends::IndexMends;
 use crate::vnode_store::{VnodeStore, VnodeStoreState};
 use base::Result;
@@ -16,7 +15,7 @@ use store::Snapshot;
 use vnode_rows::batch::KeyChanges;
 use vnode_rows::index_rows::{
     EntryValue, IndexSet, RowDeriver, RowEntries, bucket_name_in, entries_prefix, entry_key,
-    read_entry_key, row_place,
+    read_entry_key, read_indexes, row_place,
 };
 use vnode_rows::layout::{row_key_in, slot_keys, slot_of};
 use vnode_rows::slots::Slot;

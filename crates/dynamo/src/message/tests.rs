@@ -1,9 +1,9 @@
 //! Examples of questions between vnodes: what is written is read, and nothing else.
 
 use super::*;
-use crate::index_page::IndexContent;
 use base::range::Direction;
 use indexes::{IndexField, IndexNumber, TermKind, TermRange};
+use vnode_rows::index_rows::IndexContent;
 
 #[test]
 fn invalid_partitions_are_rejected_and_key_slot_is_recomputed() {

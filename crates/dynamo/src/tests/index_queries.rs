@@ -3,8 +3,6 @@
 use super::index_laws::{IndexedNode, definition, node_event};
 use super::logged_node::{LoggedNode, block_on};
 use super::test_node::bucket;
-use crate::index_page::{EntryPosition, IndexAnswer, IndexContent, IndexPage, IndexQuery};
-use crate::index_query::WALKED_MAX;
 use base::range::Direction;
 use base::{Partition, Reason};
 use bytes::Bytes;
@@ -15,7 +13,10 @@ use runtime::world;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use store::RowChange;
-use vnode_rows::index_rows::{EntryValue, RowDeriver, entry_key, row_place};
+use vnode_rows::index_rows::{
+    EntryPosition, EntryValue, IndexAnswer, IndexContent, IndexPage, IndexQuery, RowDeriver,
+    WALKED_MAX, entry_key, row_place,
+};
 use vnode_rows::layout::slot_keys;
 use vnode_rows::slots::{Slot, SlotSpan};
 

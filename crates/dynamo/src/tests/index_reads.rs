@@ -6,7 +6,6 @@ use super::list_model::block_on;
 use super::logged_node::remote_row;
 use super::test_node::{HERE, SentQuestion, TestNode, bucket, ring_of};
 use crate::IndexRead;
-use crate::index_page::{EntryPosition, IndexAnswer, IndexContent as PageContent, IndexPage};
 use crate::message::VnodeQuestion;
 use base::index::{IndexContent, IndexQuery, TermSelection};
 use base::mutants::MutantList as _;
@@ -24,7 +23,9 @@ use runtime::mutants::Mutant;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
-use vnode_rows::index_rows::RowDeriver;
+use vnode_rows::index_rows::{
+    EntryPosition, IndexAnswer, IndexContent as PageContent, IndexPage, RowDeriver,
+};
 use vnode_rows::layout::{Row, StoredValue, read_row, write_row};
 use vnode_rows::slots::{Slot, SlotSpan};
 
@@ -134,7 +135,7 @@ impl IndexCluster {
         &self,
         sent: &SentQuestion,
         spans: &[SlotSpan],
-        query: &crate::index_page::IndexQuery,
+        query: &vnode_rows::index_rows::IndexQuery,
     ) -> IndexAnswer {
         if self.building.contains(&sent.to) {
             return IndexAnswer::Building(3, 1_024);

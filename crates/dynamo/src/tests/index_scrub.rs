@@ -3,11 +3,11 @@
 use super::index_laws::{IndexedNode, NodeEvent, ValueKind, definition, differences_in};
 use super::test_node::bucket;
 use crate::IndexMends;
-use crate::index_upkeep::{IndexDifference, ScrubCursor};
+use crate::index_upkeep::ScrubCursor;
 use bytes::Bytes;
 use indexes::{IndexEntry, IndexField, IndexNumber, Term};
 use store::RowChange;
-use vnode_rows::index_rows::{EntryValue, IndexId, IndexPhase, entry_key};
+use vnode_rows::index_rows::{EntryValue, IndexDifference, IndexId, IndexPhase, entry_key};
 use vnode_rows::slots::Slot;
 
 /// Returns a node with three rows and their entries.

@@ -15,8 +15,7 @@ use base::{
     AvailableCall, Bound, Content, Headers, IndexPage, Quorum, ReadLevel, Reason, Result, Store,
 };
 use bytes::Bytes;
-use dynamo::index_upkeep::differences;
-use vnode_rows::index_rows::IndexPhase;
+use vnode_rows::index_rows::{IndexPhase, differences};
 
 fn all() -> IndexQuery {
     let want = IndexContent::Terms;

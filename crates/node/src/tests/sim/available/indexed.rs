@@ -8,7 +8,6 @@ use super::index_walks::{query, write_untouched};
 use super::world::World;
 use base::index::{IndexReport, ReportPlace, ReportedState};
 use base::{BucketName, NodeId, Partition};
-use dynamo::index_upkeep::differences;
 use indexes::{IndexDefinition, IndexName, IndexNumber, JsonPath, ValueFormat, ValueType};
 use runtime::mutants::Mutant;
 use sim::{Counts, FaultTarget as _, Suite};
@@ -16,7 +15,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use vnode_rows::index_rows::IndexPhase;
+use vnode_rows::index_rows::{IndexPhase, differences};
 
 /// Length of the trouble in a history, in simulated seconds.
 const SECONDS: u64 = 12;

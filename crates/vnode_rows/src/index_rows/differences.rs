@@ -1,9 +1,13 @@
 //! Differences between the indexes of a node and its rows, as of one snapshot: the judge of tests.
 //!
 //! Derives the entries of every row, and holds them in memory against those that are there. So it
-//! is for small stores; the scrub (`scrub.rs`) does the same in pages.
+//! is for small stores; the scrub (`dynamo/index_upkeep/scrub.rs`) does the same in pages.
 
-use super::read_indexes;
+use super::in_force::bucket_name_in;
+use super::keys::{EntryValue, entries_prefix, entry_key};
+use super::row_entries::{RowDeriver, row_place};
+use super::stored::read_indexes;
+use crate::layout::{slot_keys, slot_of};
 use base::Result;
 use base::range::prefix_end;
 use bytes::Bytes;
@@ -11,10 +15,6 @@ use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use store::Snapshot;
-use vnode_rows::index_rows::{
-    EntryValue, RowDeriver, bucket_name_in, entries_prefix, entry_key, row_place,
-};
-use vnode_rows::layout::{slot_keys, slot_of};
 
 /// Entry that is not what the rows ask for, by tree key.
 #[derive(Clone, Debug, PartialEq, Eq)]
