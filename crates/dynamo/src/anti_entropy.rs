@@ -10,7 +10,6 @@
 //! proportion to the differences; at most [`REPAIRS_MAX`] rows are repaired at a time.
 //! Never: removes a row (a merge only adds newer values).
 
-use super::hash_trees::{TreeId, tree_of_row};
 use super::join_set::JoinSet;
 use super::key_owners::RingTarget;
 use super::message::VnodeQuestion;
@@ -31,6 +30,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use vnode_rows::hash_trees::{TreeId, tree_of_row};
 use vnode_rows::layout::{read_row, read_row_tail, row_tail};
 use vnode_rows::slots::SlotSpan;
 use vnode_rows::span_rows::rows_in_span;
@@ -269,7 +269,7 @@ impl Available {
             if end.is_some_and(|end| tail > &end[..]) {
                 break;
             }
-            let hash = super::hash_trees::hash(&key, &row);
+            let hash = vnode_rows::hash_trees::hash(&key, &row);
             let matches = leaves.binary_search(&hash.leaf).is_ok();
             if !matches
                 || tree_of_row(&key, tree_id.0.partitions, &self.vnode_store.copies)

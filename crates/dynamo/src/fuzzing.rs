@@ -2,7 +2,6 @@
 //! Only the crate `fuzz` builds this.
 
 use super::handoff::progress::HandoffProgress;
-use super::handoff::send::{RowPage, SizeEstimate};
 use super::message::{VnodeQuestion, read_enveloped, write_enveloped};
 use super::reply;
 use base::{BucketName, RingTransfer};
@@ -12,6 +11,7 @@ use vnode_rows::index_rows::{
     EntryValue, IndexAnswer, IndexId, IndexRecord, entry_key, read_entry_key, read_record_key,
 };
 use vnode_rows::layout::{self, read_row, write_row};
+use vnode_rows::transfer_pages::{RowPage, SizeEstimate};
 
 /// Decodes bytes as a question to a vnode or as one of the answers.
 pub fn message(kind: u8, bytes: &Bytes) {

@@ -6,13 +6,13 @@
 //! Promises: a complete tree covers the newest rows, including those written while it was built.
 //! Never: reads the store while a write waits.
 
-use super::hash_trees::{self, TreeId};
 use super::vnode_store::{VnodeStore, VnodeStoreState};
 use base::Result;
 use bytes::Bytes;
 use logic::sync::HashTree;
 use runtime::log_writer::store_error;
 use store::Snapshot;
+use vnode_rows::hash_trees::{self, TreeId};
 use vnode_rows::span_rows::rows_in_span;
 
 impl VnodeStore {

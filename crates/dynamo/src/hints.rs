@@ -10,7 +10,6 @@
 //! was written meanwhile keeps its hint, and so does one whose owners have changed.
 //! Never: counts this node's own copy as a delivery.
 
-use super::hash_trees::rows_after;
 use super::join_set::JoinSet;
 use super::key_owners::RingTarget;
 use super::message::VnodeQuestion;
@@ -32,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use store::Snapshot;
+use vnode_rows::hash_trees::rows_after;
 use vnode_rows::layout::{hints_prefix, node_hints_prefix, read_hint_key};
 use vnode_rows::slots::Slot;
 

@@ -8,7 +8,7 @@
 use super::contexts::{ContextCodec, client_context};
 use super::key_owners::KeyOwners;
 use super::timing::time_until;
-use super::vnode_ops::{WritePolicy, has_live_value};
+use super::vnode_ops::WritePolicy;
 use crate::Available;
 use base::error::corrupt;
 use base::request::OnMissing;
@@ -22,7 +22,7 @@ use runtime::metrics::Metrics;
 use runtime::world;
 use std::sync::Arc;
 use std::time::Duration;
-use vnode_rows::layout::Row;
+use vnode_rows::layout::{Row, has_live_value};
 
 /// Default timeout of a request, in milliseconds.
 const TIMEOUT_MS: u64 = 10_000;

@@ -8,7 +8,7 @@ use super::key_request::{
 };
 use super::put::PutReply;
 use super::vnode_ops::{
-    EvaluatedWrite, SeenVersions, Write, WriteCondition, WriteContent, WritePolicy, has_live_value,
+    EvaluatedWrite, SeenVersions, Write, WriteCondition, WriteContent, WritePolicy,
 };
 use base::request::Expiry;
 use base::{
@@ -18,7 +18,7 @@ use bytes::Bytes;
 use logic::quorum::StoreQuorums;
 use runtime::metrics::Metrics;
 use runtime::world;
-use vnode_rows::layout::StoredValue;
+use vnode_rows::layout::{StoredValue, has_live_value};
 
 impl KeyRequest<'_> {
     /// Begins a plain set: it overwrites all values of this replica.

@@ -8,7 +8,6 @@
 use super::coverage_plans::CoverageNeeds;
 use super::coverage_query::{CoverageQuery, PageRequest, QueryPage};
 use super::coverage_read::CoverageRead;
-use super::list_scan::NamePage;
 use super::message::VnodeQuestion;
 use super::reply;
 use crate::Available;
@@ -19,6 +18,7 @@ use base::{BucketName, BucketNames, Key, Keys, Result};
 use bytes::Bytes;
 use logic::coverage::{PageEnd, StreamPage};
 use std::sync::Arc;
+use vnode_rows::name_pages::{NamePage, scan_buckets, scan_keys};
 use vnode_rows::slots::SlotSpan;
 
 /// Number of replicas that are asked about each partition. With two, a list would find what one
@@ -156,13 +156,16 @@ impl Available {
         after: Option<Bytes>,
         rows_max: usize,
     ) -> Result<NamePage> {
-        let available = self.clone();
-        self.read_blocking(move || match names {
-            ListedNames::Keys(bucket) => {
-                available.scan_keys(&spans, &bucket, after.as_deref(), rows_max)
-            }
-            ListedNames::Buckets(kind) => {
-                available.scan_buckets(&spans, &kind, after.as_deref(), rows_max)
+        let trees = self.trees.clone();
+        self.read_blocking(move || {
+            let (snapshot, after) = (trees.snapshot(), after.as_deref());
+            match names {
+                ListedNames::Keys(bucket) => {
+                    scan_keys(&*snapshot, &spans, &bucket, after, rows_max)
+                }
+                ListedNames::Buckets(kind) => {
+                    scan_buckets(&*snapshot, &spans, &kind, after, rows_max)
+                }
             }
         })
         .await

@@ -12,7 +12,6 @@
 //! ring. Messages of versions that wrote the number alone, and one before each key, are refused,
 //! and those versions refuse this one.
 
-use super::hash_trees::TreeId;
 use super::vnode_ops::{KeyRef, WritePolicy};
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{
@@ -23,15 +22,13 @@ use bytes::Bytes;
 use logic::ring::check_partitions;
 use logic::sync;
 use transport::CallKind;
+use vnode_rows::hash_trees::TreeId;
 use vnode_rows::index_rows::IndexQuery;
+use vnode_rows::layout::TAIL_BYTES_MAX;
 use vnode_rows::slots::SlotSpan;
 
 /// Kind of the envelope: it holds the epoch of the sender's ring, and the question.
 const ENVELOPE: u8 = 8;
-/// Maximum size of a row's tail: its tree key without slot and space, in bytes.
-pub(super) const TAIL_BYTES_MAX: usize =
-    2 + NAME_BYTES_MAX + 1 + BUCKET_NAME_BYTES_MAX + KEY_BYTES_MAX;
-
 /// Maximum number of rows in one question about tombstones: rows without a live value.
 pub(super) const TOMBSTONES_MAX: usize = 512;
 

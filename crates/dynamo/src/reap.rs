@@ -18,11 +18,10 @@
 //! Never: drops a row while the ring changes; uses a wall clock to decide whether a row may be
 //! dropped.
 
-use super::hash_trees::hash;
 use super::join_set::JoinSet;
 use super::message::{TOMBSTONES_MAX, VnodeQuestion};
 use super::row_change::RowTransition;
-use super::vnode_ops::{KeyRef, WritePolicy, has_live_value};
+use super::vnode_ops::{KeyRef, WritePolicy};
 use crate::Available;
 use base::codec::Malformed;
 use base::error::corrupt;
@@ -36,7 +35,8 @@ use runtime::world::{self, sleep_or_cancelled, until_next};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use vnode_rows::layout::{read_row, read_row_key, slot_keys, slot_of};
+use vnode_rows::hash_trees::hash;
+use vnode_rows::layout::{has_live_value, read_row, read_row_key, slot_keys, slot_of};
 
 /// Ratio of the rest after a turn, at least [`REST_MIN`], to the time that its reads took.
 const REST_FACTOR: u32 = 9;

@@ -3,7 +3,6 @@
 
 use crate::Available;
 use crate::handoff::progress::HandoffProgress;
-use crate::handoff::send::SizeEstimate;
 use crate::message::VnodeQuestion;
 use base::error::corrupt;
 use base::{Body, Error, NodeId, Reason, Reply, Result, RingCall, RingTransfer};
@@ -14,6 +13,7 @@ use runtime::world::sleep;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use vnode_rows::transfer_pages::SizeEstimate;
 
 /// Timeout of a node's report of its progress or size.
 const TIMEOUT: Duration = Duration::from_secs(3);

@@ -17,7 +17,9 @@ use logic::ring::Ring;
 use runtime::mutants::Mutant;
 use runtime::world;
 use vnode_rows::batch::KeyChanges;
-use vnode_rows::layout::{Row, StoredValue, hint_key, read_row, record_key, row_key_in, write_row};
+use vnode_rows::layout::{
+    Row, StoredValue, has_live_value, hint_key, read_row, record_key, row_key_in, write_row,
+};
 use vnode_rows::slots::Slot;
 
 /// Maximum size of a row merged from other replicas, as a multiple of the limit for a client's
@@ -338,12 +340,6 @@ impl VnodeStore {
     fn row(&self, bytes: Option<&Bytes>) -> Result<Row> {
         bytes.map_or_else(|| Ok(Row::empty()), |bytes| read_row(bytes).map_err(corrupt))
     }
-}
-
-/// Returns true if a row has a value that is not expired.
-pub fn has_live_value(row: &Row) -> bool {
-    let now = world::unix_ms();
-    row.values().any(|value| !value.is_tombstone() && !value.has_expired(now))
 }
 
 fn check_condition(condition: &WriteCondition, local: &Row) -> Result<()> {

@@ -14,12 +14,10 @@
 mod fence;
 mod waits;
 
-use super::hash_trees::{CopyCount, HashTrees};
 use super::index_mends::IndexMends;
 use super::minters::Minters;
 use super::pending_hints::PendingHints;
 use super::tickets::Tickets;
-use super::unapplied_rows::UnappliedRows;
 use base::error::shutting_down;
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
@@ -33,7 +31,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Position, Trees};
 use tokio::sync::{Notify, watch};
 use vnode_rows::batch::{Batch, KeyChanges, Mark, apply, batch_record, log_head_record};
+use vnode_rows::hash_trees::{CopyCount, HashTrees};
 use vnode_rows::index_rows::IndexSet;
+use vnode_rows::unapplied_rows::UnappliedRows;
 
 /// Size at which the open batch is submitted, even while another is being written.
 const BATCH_BYTES_MAX: usize = 4 << 20;

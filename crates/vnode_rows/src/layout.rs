@@ -25,10 +25,13 @@
 use super::headers;
 use super::slots::Slot;
 use base::codec::{Malformed, Reader, Writer, checksum};
-use base::limits::CONTENT_HEADERS_BYTES_MAX;
+use base::limits::{
+    BUCKET_NAME_BYTES_MAX, CONTENT_HEADERS_BYTES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX,
+};
 use base::{Actor, BucketName, Content, GroupId, Key, NodeId, Partition, Sibling, Vtag, varint};
 use bytes::Bytes;
 use logic::causal::{self, Clock, Coded};
+use runtime::world;
 use std::ops::Bound;
 
 /// Owner of all vnodes' records in the log.
@@ -70,6 +73,9 @@ pub enum Space {
     /// Hints: rows stored for another node until it is reachable.
     Hint = 5,
 }
+
+/// Maximum size of a row's tail: its tree key without slot and space, in bytes.
+pub const TAIL_BYTES_MAX: usize = 2 + NAME_BYTES_MAX + 1 + BUCKET_NAME_BYTES_MAX + KEY_BYTES_MAX;
 
 const TOMBSTONE: u8 = 1;
 const HEADERS: u8 = 2;
@@ -229,6 +235,12 @@ pub fn write_row(row: &Row) -> Bytes {
     let mut out = Vec::with_capacity(16 + 24 * row.entries().len() + values);
     causal::encode(row, &mut out);
     out.into()
+}
+
+/// Returns true if a row has a value that is not expired.
+pub fn has_live_value(row: &Row) -> bool {
+    let now = world::unix_ms();
+    row.values().any(|value| !value.is_tombstone() && !value.has_expired(now))
 }
 
 /// Encoded value. The order of the bytes decides between two values that claim one dot.

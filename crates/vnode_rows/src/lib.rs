@@ -10,9 +10,14 @@
 //! Read next: `layout.rs`, `slots.rs`, then `index_rows/mod.rs`.
 
 pub mod batch;
+pub mod build_rows;
+pub mod hash_trees;
 mod headers;
 pub mod index_rows;
 pub mod layout;
 pub mod migrate_v1;
+pub mod name_pages;
 pub mod slots;
 pub mod span_rows;
+pub mod transfer_pages;
+pub mod unapplied_rows;

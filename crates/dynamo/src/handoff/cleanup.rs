@@ -20,7 +20,6 @@
 use super::orphan_sweep::OrphanSweep;
 use crate::Available;
 use crate::anti_entropy::SyncDirection;
-use crate::hash_trees::{TreeId, tree_of_row};
 use crate::key_owners::RingTarget;
 use crate::row_change::RowTransition;
 use base::limits::FORWARD_MS_MAX;
@@ -34,6 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use store::Snapshot;
+use vnode_rows::hash_trees::{TreeId, tree_of_row};
 use vnode_rows::layout::{record_key, row_tail};
 use vnode_rows::slots::{Slot, SlotSpan};
 use vnode_rows::span_rows::rows_in_span;

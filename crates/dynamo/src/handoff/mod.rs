@@ -25,7 +25,6 @@ pub mod send;
 pub(super) use epoch_check::ExtraReceivers;
 pub use progress::HandoffTracker;
 
-use super::hash_trees::TreeId;
 use crate::Available;
 use base::error::shutting_down;
 use base::{Error, NodeId, Partition, Reason, Result, RingCall};
@@ -36,6 +35,7 @@ use runtime::world;
 use runtime::world::{sleep, sleep_or_cancelled, until_next};
 use std::sync::Arc;
 use std::time::Duration;
+use vnode_rows::hash_trees::TreeId;
 use vnode_rows::slots::SlotSpan;
 
 /// Pause between checks for work while the ring changes.

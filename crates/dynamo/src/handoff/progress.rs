@@ -1,7 +1,6 @@
 //! Progress of partitions that this node receives: counters, the current rate, and the estimated
 //! remaining time.
 
-use super::send::SizeEstimate;
 use crate::message::MessageResult;
 use base::RingTransfer;
 use base::codec::{Reader, Writer};
@@ -10,6 +9,7 @@ use runtime::world;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
+use vnode_rows::transfer_pages::SizeEstimate;
 
 /// Window of the rate, in milliseconds.
 const RATE_WINDOW_MS: u64 = 10_000;

@@ -14,9 +14,8 @@
 //! owner with the new ring forwards such writes (`epoch_check.rs`), so only owners are asked whose
 //! ring is at least as new as this node's.
 
-use super::send::{PAGE_BYTES, RowPage};
+use super::send::PAGE_BYTES;
 use crate::Available;
-use crate::hash_trees::TreeId;
 use crate::key_owners::RingTarget;
 use crate::message::VnodeQuestion;
 use crate::vnode_ops::{KeyRef, WritePolicy};
@@ -30,7 +29,9 @@ use runtime::round::progress;
 use runtime::world::sleep;
 use std::sync::Arc;
 use std::time::Duration;
+use vnode_rows::hash_trees::TreeId;
 use vnode_rows::layout::{arrival_key, read_row, read_row_tail};
+use vnode_rows::transfer_pages::RowPage;
 
 /// Progress of one copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,37 +8,23 @@
 //! continues where a crash found it. To add an entry twice changes nothing.
 
 use crate::vnode_store::VnodeStore;
-use base::range::prefix_end;
-use base::{BucketName, Result};
+use base::Result;
 use bytes::Bytes;
 use indexes::DefinitionSet;
-use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
-use std::ops::Bound;
-use store::Snapshot;
 use vnode_rows::batch::KeyChanges;
+use vnode_rows::build_rows::{BuildRows, read_build_rows};
 use vnode_rows::index_rows::{
     IndexId, IndexPhase, IndexRecord, RowDeriver, RowEntries, push_difference, read_record,
     row_place,
 };
-use vnode_rows::layout::{bucket_prefix, row_tail, rows_prefix, slot_of};
-use vnode_rows::slots::{SLOTS, Slot};
-
-/// Maximum number of rows in a page, of their bytes, and of slots that are looked into for them;
-/// one row may exceed the bytes.
-const PAGE_ROWS_MAX: usize = 256;
-const PAGE_BYTES_MAX: usize = 1 << 20;
-const PAGE_SLOTS_MAX: u32 = 64;
 
 /// Rows of a snapshot, with the entries of the index that is being built.
 #[derive(Debug)]
 pub(crate) struct BuildPage {
-    rows: Vec<(Bytes, Bytes, RowEntries)>,
-    /// Tree key through which the rows are read, a row's or its place.
-    cursor: Bytes,
-    /// Cursor of the page before.
-    after: Bytes,
-    is_last: bool,
+    page: BuildRows,
+    /// Entries of each row.
+    entries: Vec<RowEntries>,
     /// Number of bytes of the rows.
     pub(super) bytes: usize,
 }
@@ -69,12 +55,16 @@ impl VnodeStore {
             IndexId::Tags => None,
             IndexId::Declared(bucket, _) => Some(bucket),
         };
-        read_page(&*snapshot, bucket, record.cursor, deriver).map(Some)
+        let page = read_build_rows(&*snapshot, bucket, record.cursor)?;
+        let derive = |(_, row): &(Bytes, Bytes)| deriver.entries(Some(row));
+        let (entries, bytes) = (page.rows.iter().map(derive).collect(), page.bytes);
+        Ok(Some(BuildPage { page, entries, bytes }))
     }
 
     /// Adds the entries of a page, and records how far the build has come, in one batch. Returns
     /// the ticket. `None`: the index was dropped meanwhile, or another page was added.
     pub(crate) fn write_build_page(&self, id: &IndexId, page: BuildPage) -> Result<Option<u64>> {
+        let BuildPage { page, entries, .. } = page;
         let mut guard = self.admit()?;
         let state = &mut *guard;
         let record = state.indexes.get_or_insert_default().get(id).cloned();
@@ -85,7 +75,7 @@ impl VnodeStore {
         let deriver = RowDeriver { definitions: &definitions, has_tags: *id == IndexId::Tags };
         let mut changes = KeyChanges::new();
         record.rows += page.rows.len() as u64;
-        for (tree_key, row, entries) in page.rows {
+        for ((tree_key, row), entries) in page.rows.into_iter().zip(entries) {
             let (_, newest) = self.newest(state, &tree_key)?;
             let is_unchanged = newest.as_ref() == Some(&row);
             let entries = match is_unchanged || Mutant::BuildFromSnapshotAlone.is_active() {
@@ -102,53 +92,4 @@ impl VnodeStore {
         }
         self.set_record(state, id, record, changes).map(Some)
     }
-}
-
-/// Reads the rows of a bucket, or of all buckets, after a tree key.
-fn read_page(
-    snapshot: &dyn Snapshot,
-    bucket: Option<&BucketName>,
-    after: Bytes,
-    deriver: RowDeriver<'_>,
-) -> Result<BuildPage> {
-    let first = slot_of(&after).map_or(0, |slot| slot.0);
-    let mut page =
-        BuildPage { rows: Vec::new(), cursor: after.clone(), after, is_last: false, bytes: 0 };
-    for slot in (first..SLOTS).map(Slot) {
-        if slot.0 >= first + PAGE_SLOTS_MAX {
-            return Ok(page);
-        }
-        let prefix = bucket.map_or_else(|| rows_prefix(slot), |it| bucket_prefix(slot, it));
-        let low = Bytes::from(prefix.clone());
-        let low = match page.after > low {
-            true => Bound::Excluded(page.after.clone()),
-            false => Bound::Included(low),
-        };
-        for row in snapshot.range(low, Bound::Unbounded, false) {
-            let (tree_key, row) = row.map_err(store_error)?;
-            if !tree_key.starts_with(&prefix) {
-                break;
-            }
-            page.bytes += row_tail(&tree_key).len() + row.len();
-            page.cursor = tree_key.clone();
-            let entries = deriver.entries(Some(&row));
-            page.rows.push((tree_key, row, entries));
-            if page.rows.len() == PAGE_ROWS_MAX || page.bytes >= PAGE_BYTES_MAX {
-                return Ok(page);
-            }
-        }
-        page.cursor = end_of_slot(slot, bucket);
-    }
-    page.is_last = true;
-    Ok(page)
-}
-
-/// Returns a place behind all rows of a bucket in a slot, or of all buckets.
-fn end_of_slot(slot: Slot, bucket: Option<&BucketName>) -> Bytes {
-    let end = match bucket {
-        Some(bucket) => prefix_end(&bucket_prefix(slot, bucket)),
-        // No name is as long as these bytes say.
-        None => Some([&rows_prefix(slot)[..], &[0xff; 2]].concat()),
-    };
-    end.unwrap_or_default().into()
 }

@@ -3,7 +3,6 @@
 
 use super::logged_node::{LoggedNode, block_on, policy, remote_row, write};
 use crate::IndexMends;
-use crate::hash_trees::hash;
 use crate::index_upkeep::{BuildPage, ScrubCursor};
 use crate::vnode_ops::{KeyRef, SeenVersions};
 use base::mutants::MutantList;
@@ -17,6 +16,7 @@ use runtime::mutants::Mutant;
 use runtime::world;
 use std::ops::Bound;
 use store::Trees;
+use vnode_rows::hash_trees::hash;
 use vnode_rows::index_rows::{IndexDifference, IndexId, differences, entries_prefix};
 use vnode_rows::layout::StoredValue;
 

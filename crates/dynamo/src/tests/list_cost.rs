@@ -7,7 +7,6 @@ use crate::Available;
 use crate::coverage_plans::CoverageNeeds;
 use crate::coverage_read::CoverageRead;
 use crate::list::ListedNames;
-use crate::list_scan::NamePage;
 use crate::message::VnodeQuestion;
 use crate::reply;
 use base::{Key, NodeId};
@@ -17,6 +16,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use store::RowChange;
 use vnode_rows::layout::{row_key, write_row};
+use vnode_rows::name_pages::{NamePage, scan_keys};
 use vnode_rows::slots::SlotSpan;
 
 const KEYS: usize = 1_200;
@@ -53,7 +53,8 @@ async fn drive<T>(node: &TestNode, future: impl Future<Output = T>) -> (T, u64) 
             let VnodeQuestion::Keys { spans, bucket, after, rows_max } = &sent.question else {
                 panic!("a list asks for keys, not {:?}", sent.question);
             };
-            let page = node.available.scan_keys(spans, bucket, after.as_deref(), *rows_max);
+            let snapshot = node.available.trees.snapshot();
+            let page = scan_keys(&*snapshot, spans, bucket, after.as_deref(), *rows_max);
             let (names, more) = page.expect("memory");
             let mut fields = Vec::new();
             reply::put_names(&names, more, &mut fields);
@@ -104,7 +105,8 @@ fn former_page(
     let (mut names, mut is_partial) = (BTreeSet::new(), false);
     for (node, spans) in first_owners(&ring) {
         cost.questions += u64::from(node != HERE);
-        let page = available.scan_keys(&spans, &bucket(), after.as_deref(), rows_max);
+        let snapshot = available.trees.snapshot();
+        let page = scan_keys(&*snapshot, &spans, &bucket(), after.as_deref(), rows_max);
         let (page, more) = page.expect("memory");
         is_partial |= more;
         names.extend(page);

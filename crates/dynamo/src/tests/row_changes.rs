@@ -2,13 +2,13 @@
 
 use super::logged_node::{LoggedNode, block_on, policy, remote_row, write};
 use super::test_node::bucket;
-use crate::hash_trees::{TreeId, hash};
 use crate::vnode_ops::{KeyRef, SeenVersions};
 use base::{Content, Partition};
 use bytes::Bytes;
 use logic::sync::HashTree;
 use proptest::prelude::*;
 use runtime::world;
+use vnode_rows::hash_trees::{TreeId, hash};
 use vnode_rows::layout::StoredValue;
 use vnode_rows::slots::SlotSpan;
 

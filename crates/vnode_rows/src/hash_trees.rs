@@ -6,6 +6,8 @@
 //!
 //! Promises: all trees together stay within 256 MiB.
 
+use crate::layout::{read_row_key, row_tail, slot_of};
+use crate::slots::SlotSpan;
 use base::{BucketName, Result};
 use bytes::Bytes;
 use logic::sync::{HashTree, RowHash, row_hash};
@@ -13,11 +15,9 @@ use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use store::Snapshot;
-use vnode_rows::layout::{read_row_key, row_tail, slot_of};
-use vnode_rows::slots::SlotSpan;
 
 /// Id of a hash tree: a partition, and the number of copies of its buckets' keys.
-pub(super) type TreeId = (SlotSpan, u8);
+pub type TreeId = (SlotSpan, u8);
 
 /// Returns the number of copies of a bucket's keys. `None`: there is no such bucket.
 pub type CopyCount = Box<dyn Fn(&BucketName) -> Option<u8> + Send + Sync>;
@@ -28,7 +28,7 @@ const TREES_BYTES_MAX: usize = 256 << 20;
 
 /// See the head of this file.
 #[derive(Default)]
-pub(super) struct HashTrees {
+pub struct HashTrees {
     trees: BTreeMap<TreeId, CachedTree>,
     /// Number of partitions of their ring. 0: there is no tree.
     partitions: u32,
@@ -49,7 +49,7 @@ enum CachedTree {
 
 impl HashTrees {
     /// Returns a tree, if it is complete.
-    pub(super) fn complete_tree(&mut self, tree_id: TreeId) -> Option<&HashTree> {
+    pub fn complete_tree(&mut self, tree_id: TreeId) -> Option<&HashTree> {
         self.reset_for(tree_id);
         self.use_counter += 1;
         match self.trees.get(&tree_id) {
@@ -62,7 +62,7 @@ impl HashTrees {
     }
 
     /// Returns true if a tree of the key's partition exists and must be updated.
-    pub(super) fn tracks(&self, key: &[u8]) -> bool {
+    pub fn tracks(&self, key: &[u8]) -> bool {
         if self.trees.is_empty() {
             return false;
         }
@@ -81,7 +81,7 @@ impl HashTrees {
 
     /// Begins a tree, with the changes that the snapshot lacks. Returns the number of the build.
     /// `None`: it is being built or complete already.
-    pub(super) fn begin(&mut self, tree_id: TreeId, unapplied: HashTree) -> Option<u64> {
+    pub fn begin(&mut self, tree_id: TreeId, unapplied: HashTree) -> Option<u64> {
         self.reset_for(tree_id);
         if self.trees.contains_key(&tree_id) {
             return None;
@@ -93,7 +93,7 @@ impl HashTrees {
 
     /// Ends a build. Returns false if the tree was dropped meanwhile; another build of it may have
     /// begun since.
-    pub(super) fn finish_build(&mut self, tree_id: TreeId, build: u64, mut tree: HashTree) -> bool {
+    pub fn finish_build(&mut self, tree_id: TreeId, build: u64, mut tree: HashTree) -> bool {
         let Some(cached) = self.trees.get_mut(&tree_id) else { return false };
         match cached {
             CachedTree::Building(changes, begun) if *begun == build => tree.add_all(changes),
@@ -124,7 +124,7 @@ impl HashTrees {
     }
 
     /// Updates the tree of a changed row.
-    pub(super) fn update(
+    pub fn update(
         &mut self,
         key: &Bytes,
         (before, after): (Option<&Bytes>, Option<&Bytes>),
@@ -143,38 +143,38 @@ impl HashTrees {
 
     /// Drops trees that were begun before a bucket's number of copies changed: its rows are in the
     /// wrong ones. `copies_epoch`: the present number of such changes.
-    pub(super) fn reset_for_copies(&mut self, copies_epoch: u64) {
+    pub fn reset_for_copies(&mut self, copies_epoch: u64) {
         if std::mem::replace(&mut self.copies_epoch, copies_epoch) != copies_epoch {
             self.clear();
         }
     }
 
     /// Drops all trees.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.trees.clear();
         self.last_used.clear();
     }
 
     /// Drops a tree that could not be built.
-    pub(super) fn drop_tree(&mut self, tree_id: TreeId) {
+    pub fn drop_tree(&mut self, tree_id: TreeId) {
         self.trees.remove(&tree_id);
     }
 }
 
 /// Returns the tree that covers a row, in a ring of `partitions`.
-pub(super) fn tree_of_row(key: &Bytes, partitions: u32, copies: &CopyCount) -> Option<TreeId> {
+pub fn tree_of_row(key: &Bytes, partitions: u32, copies: &CopyCount) -> Option<TreeId> {
     let slot = slot_of(key)?;
     let (bucket, _) = read_row_key(key)?;
     Some((SlotSpan::containing(slot, partitions), copies(&bucket)?))
 }
 
 /// Returns the hash of a row in its tree.
-pub(super) fn hash(key: &Bytes, row: &[u8]) -> RowHash {
+pub fn hash(key: &Bytes, row: &[u8]) -> RowHash {
     row_hash(row_tail(key), row)
 }
 
 /// Returns the rows under a prefix after a key, in order.
-pub(super) fn rows_after<'a>(
+pub fn rows_after<'a>(
     snapshot: &'a dyn Snapshot,
     prefix: &'a [u8],
     after: Option<&[u8]>,

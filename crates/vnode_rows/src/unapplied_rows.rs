@@ -32,7 +32,7 @@ struct BatchKeys {
 }
 
 /// See the head of this file.
-pub(super) struct UnappliedRows {
+pub struct UnappliedRows {
     rows: HashTable<UnappliedRow>,
     /// Batches in their order.
     batches: VecDeque<BatchKeys>,
@@ -49,13 +49,13 @@ impl Default for UnappliedRows {
 impl UnappliedRows {
     /// Returns the newest change of a key, and the number of its batch. `None`: all its changes are
     /// applied.
-    pub(super) fn get(&self, key: &[u8]) -> Option<(u64, &Option<Bytes>)> {
+    pub fn get(&self, key: &[u8]) -> Option<(u64, &Option<Bytes>)> {
         let row = self.rows.find(checksum(key, self.salt), |row| row.key == key)?;
         Some((row.batch, &row.value))
     }
 
     /// Adds a change to a batch, whose number is not below any earlier one.
-    pub(super) fn insert(&mut self, batch: u64, key: Bytes, value: Option<Bytes>) {
+    pub fn insert(&mut self, batch: u64, key: Bytes, value: Option<Bytes>) {
         let hash = checksum(&key, self.salt);
         match self.batches.back_mut() {
             Some(last) if last.batch == batch => last.hashes.push(hash),
@@ -71,7 +71,7 @@ impl UnappliedRows {
     }
 
     /// Removes the changes of all batches through this one. Changes of later batches stay.
-    pub(super) fn remove_applied(&mut self, through: u64) {
+    pub fn remove_applied(&mut self, through: u64) {
         while let Some(batch) = self.batches.pop_front_if(|batch| batch.batch <= through) {
             for hash in batch.hashes {
                 // A row that was changed again belongs to a later batch.
@@ -87,7 +87,7 @@ impl UnappliedRows {
     }
 
     /// Returns the newest change of every key.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Bytes, &Option<Bytes>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Bytes, &Option<Bytes>)> {
         self.rows.iter().map(|row| (&row.key, &row.value))
     }
 }
