@@ -11,7 +11,7 @@ use base::error::corrupt;
 use base::{Ballot, LogIndex, Result};
 use bytes::Bytes;
 use runtime::log_writer::{Append, store_error};
-use store::{RecordKind, RowChange, Trees};
+use store::{RecordKind, RowChange, Snapshot, Trees};
 
 const FORM: u8 = 1;
 
@@ -61,9 +61,16 @@ pub struct Mark {
 impl Mark {
     /// Reads the mark from the store.
     pub fn read(trees: &dyn Trees) -> Result<Mark> {
-        let Some(bytes) = trees.get(&layout::mark_key()).map_err(store_error)? else {
-            return Ok(Mark::default());
-        };
+        Mark::decode(trees.get(&layout::mark_key()).map_err(store_error)?)
+    }
+
+    /// Reads the mark as of a snapshot.
+    pub fn of_snapshot(snapshot: &dyn Snapshot) -> Result<Mark> {
+        Mark::decode(snapshot.get(&layout::mark_key()).map_err(store_error)?)
+    }
+
+    fn decode(bytes: Option<Bytes>) -> Result<Mark> {
+        let Some(bytes) = bytes else { return Ok(Mark::default()) };
         let mut reader = Reader::new(&bytes);
         let mut number = || reader.u64("mark of the vnodes").map_err(corrupt);
         Ok(Mark { applied: number()?, clean_incarnation: number()? })
