@@ -26,6 +26,9 @@ mod coverage_query;
 mod coverage_read;
 mod data_type;
 pub mod failure_detector;
+pub mod feed_keeper;
+mod feed_state;
+pub mod feed_upkeep;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod get;

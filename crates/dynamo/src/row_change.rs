@@ -4,8 +4,8 @@
 //! removal of partitions all end in [`VnodeStore::change_row`], with the row before and after. The
 //! caller has read the row before under the lock of the change, so nothing is read again.
 //!
-//! Promises: the hash tree of a row and the entries of indexes follow from the same two versions as
-//! the row's own change; entries are in its batch.
+//! Promises: the hash tree of a row and the entries of indexes and feeds follow from the same two
+//! versions as the row's own change; entries are in its batch.
 //! Never: reads a row that the caller has read.
 
 use super::vnode_store::{VnodeStore, VnodeStoreState};
@@ -57,6 +57,7 @@ impl VnodeStore {
                 self.submit_batch(state);
             }
         }
+        self.push_feed_entry(state, &key, (before, after.as_ref()), changes);
         changes.push((key, after));
     }
 

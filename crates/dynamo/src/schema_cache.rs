@@ -3,6 +3,7 @@
 
 use super::contexts::ContextKey;
 use super::owners_table::OwnersTable;
+use base::feed::FeedMode;
 use base::{BucketName, ClusterSecret, Consistency, Partition, Properties};
 use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,6 +91,18 @@ impl SchemaCache {
     /// Returns the different numbers of copies that buckets have.
     pub fn n_vals(&self) -> BTreeSet<u8> {
         self.copies().into_iter().map(|(_, copies)| copies).collect()
+    }
+
+    /// Returns the types with feeds of changes, and the single buckets with feeds.
+    pub(super) fn with_feeds(&self) -> (Vec<String>, Vec<BucketName>) {
+        let schema = self.schema.read().expect("no one panics while holding it");
+        let has_feed = |properties: &Properties| {
+            properties.feed != FeedMode::Off && properties.consistency == Consistency::Available
+        };
+        let types = schema.types.iter().filter(|(_, properties)| has_feed(properties));
+        let custom = schema.custom.iter().filter(|(_, properties)| has_feed(properties));
+        let types = types.map(|(kind, _)| kind.clone()).collect();
+        (types, custom.map(|(name, _)| name.clone()).collect())
     }
 
     /// Returns the epoch of the last change of a slot's owners or receivers.

@@ -270,7 +270,11 @@ impl VnodeStore {
         let may_be_tagged = had_headers || row.values().any(StoredValue::has_headers);
         let (before, after) = (current.as_ref(), Some(bytes));
         let transition = RowTransition { key, before, after, may_be_tagged };
+        let feeds = state.feeds.set.take_if(|_| Mutant::MergeWithoutFeedEntry.is_active());
         self.change_row(state, transition, &mut changes);
+        if feeds.is_some() {
+            state.feeds.set = feeds;
+        }
         state.minters.insert(key_ref.slot, minter);
         Ok(self.log_changes(state, changes, policy.sync))
     }

@@ -11,9 +11,11 @@
 //! batch is in the store.
 //! Never: holds its lock across a wait; depends on the other replicas.
 
+mod feed_position;
 mod fence;
 mod waits;
 
+use super::feed_state::FeedState;
 use super::index_mends::IndexMends;
 use super::minters::Minters;
 use super::pending_hints::PendingHints;
@@ -97,6 +99,7 @@ pub struct VnodeStoreState {
     pub(super) indexes: Option<IndexSet>,
     /// Entries that the scrub has mended since the start.
     pub(super) index_mends: IndexMends,
+    pub(super) feeds: FeedState,
 }
 
 impl VnodeStoreState {
@@ -150,6 +153,7 @@ impl VnodeStore {
             pending_hints: PendingHints::default(),
             indexes: None,
             index_mends: IndexMends::default(),
+            feeds: FeedState::default(),
         };
         let progress = StoreProgress { applied: mark.applied, ..StoreProgress::default() };
         VnodeStore {
@@ -196,6 +200,7 @@ impl VnodeStore {
             return Err(Error::new(Reason::Overloaded, text));
         }
         self.load_indexes(&mut state)?;
+        self.load_feeds(&mut state)?;
         Ok(state)
     }
 

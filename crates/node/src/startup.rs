@@ -14,7 +14,9 @@ use crate::{Node, NodeSettings, access_bootstrap, alarm_watch, cluster, dispatch
 use base::error::shutting_down;
 use base::{Error, IncarnationId, NodeId, Reason, Result};
 use dynamo::vnode_store::VnodeStore;
-use dynamo::{Available, anti_entropy, failure_detector, handoff, hints, operation_timers, reap};
+use dynamo::{
+    Available, anti_entropy, failure_detector, feed_keeper, handoff, hints, operation_timers, reap,
+};
 use logic::consensus::Configuration;
 use replica_host::group_lifecycle::drive;
 use replica_host::housekeeping::Merger;
@@ -161,6 +163,7 @@ pub(crate) fn start_vnode_loops(available: &Arc<Available>, lifecycle: &Arc<Life
     tasks.spawn("anti-entropy", BY_PARTITION, anti_entropy::run(available.clone()));
     tasks.spawn("handoff", BY_PARTITION, handoff::run(available.clone()));
     tasks.spawn("tombstones", BY_PARTITION, reap::run(available.clone()));
+    tasks.spawn("feeds of vnodes", FOR_OTHERS, feed_keeper::run(available.clone()));
 }
 
 fn start_threads(node: &Node) -> Result<()> {

@@ -45,6 +45,10 @@ base::mutants! {
         KeepStaleEntries,
         /// Builds an index from rows as they were, not as they are once their entries are added.
         BuildFromSnapshotAlone,
+        /// Counts positions of feeds from the first life again after a crash.
+        ReuseFeedLife,
+        /// Leaves out the feed entries of rows that are merged from other replicas.
+        MergeWithoutFeedEntry,
         /// Shows entries of indexes on which replicas differ, without reading their keys.
         ShowUnverifiedEntries,
         /// Forgets the outcomes of sessions, so that a retry applies again.

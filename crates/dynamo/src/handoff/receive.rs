@@ -78,6 +78,7 @@ impl Available {
         let mut arrival = self.arrival(tree_id)?;
         // Progress of another change: the rows received for it may have been removed since.
         if arrival.since != since {
+            self.vnode_store.note_joined(tree_id.0)?;
             arrival = Arrival { since, ..Arrival::default() };
         }
         if !arrival.complete {

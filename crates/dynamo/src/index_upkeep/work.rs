@@ -76,7 +76,7 @@ impl Available {
     }
 
     /// Pauses until a page has taken as long as the budget asks for.
-    async fn pace(&self, began_ms: u64, bytes: usize, bytes_per_second: u64) {
+    pub(crate) async fn pace(&self, began_ms: u64, bytes: usize, bytes_per_second: u64) {
         let page_ms = (bytes as u64).saturating_mul(1_000).checked_div(bytes_per_second);
         let took_ms = world::milliseconds().saturating_sub(began_ms);
         let pause_ms = page_ms.unwrap_or(0).saturating_sub(took_ms);

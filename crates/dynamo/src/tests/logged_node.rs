@@ -76,10 +76,20 @@ impl LoggedNode {
 
     /// Ends without a stop, and starts again from the whole log, on empty trees.
     pub(super) fn restart(self, incarnation: u64) -> LoggedNode {
-        let trees = Arc::new(MemoryTrees::new(1 << 20));
         let disk = self.disk.crash(&mut |n| n - 1);
+        self.restart_on(disk, incarnation)
+    }
+
+    /// Loses power with everything that is not synced, and starts again.
+    pub(super) fn lose_power(self, incarnation: u64) -> LoggedNode {
+        let disk = self.disk.crash(&mut |_| 0);
+        self.restart_on(disk, incarnation)
+    }
+
+    fn restart_on(self, disk: MemoryDisk, incarnation: u64) -> LoggedNode {
+        let trees = Arc::new(MemoryTrees::new(1 << 20));
         let mut replay = VnodeReplay::new(&*trees).expect("memory");
-        for record in self.records() {
+        for record in records_on(&disk) {
             replay.replay(&record, &*trees, true).expect("in order");
         }
         let mark = replay.finish().expect("nothing is missing");
@@ -120,9 +130,7 @@ impl LoggedNode {
 
     /// Returns all records of the log.
     pub(super) fn records(&self) -> Vec<OwnedRecord> {
-        let left = self.disk.crash(&mut |n| n - 1);
-        let (_log, records) = Log::open(Arc::new(left), SETTINGS).expect("a sound log");
-        records.map(|record| record.expect("whole").1).collect()
+        records_on(&self.disk)
     }
 
     /// Calls `check` with the trees after each record of the log, as a crash may leave them.
@@ -134,6 +142,12 @@ impl LoggedNode {
             check(&trees);
         }
     }
+}
+
+fn records_on(disk: &MemoryDisk) -> Vec<OwnedRecord> {
+    let left = disk.crash(&mut |n| n - 1);
+    let (_log, records) = Log::open(Arc::new(left), SETTINGS).expect("a sound log");
+    records.map(|record| record.expect("whole").1).collect()
 }
 
 /// Runs a test on a runtime of its own: a property has one for each of its cases.
