@@ -12,7 +12,8 @@
 //! bytes; a token is at most 8 KiB.
 //! Never: reads or writes a row; knows a group, a vnode or a request; reads a clock.
 //! Read next: `position.rs`, `entry.rs`, then `record.rs` and `retention.rs`; of available buckets
-//! `vnode_position.rs`, `vnode_bridges.rs`, then `vnode_place.rs` and `vnode_sources.rs`.
+//! `vnode_position.rs`, `vnode_bridges.rs`, then `vnode_place.rs`, `vnode_sources.rs`
+//! and `vnode_reader.rs`.
 
 mod entry;
 mod position;
@@ -24,6 +25,7 @@ mod totals;
 mod vnode_bridges;
 mod vnode_place;
 mod vnode_position;
+mod vnode_reader;
 mod vnode_slots;
 mod vnode_sources;
 
@@ -39,6 +41,7 @@ pub use totals::{FeedTotals, TOTALS_NAME};
 pub use vnode_bridges::{BRIDGES_MAX, Bridge, BridgeChange, BridgeList, behind_bridges};
 pub use vnode_place::{CatchUp, FeedPart, PartPlace, VnodePlace};
 pub use vnode_position::{POSITION_KEY_BYTES, VnodePosition};
+pub use vnode_reader::{FeedAsk, FeedRound, PageOutline, VnodeReader};
 pub use vnode_slots::{SLOTS, SlotSet};
 pub use vnode_sources::{BridgeAnswer, FeedMove, FeedSources, OwnedSlots};
 

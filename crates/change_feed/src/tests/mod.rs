@@ -3,6 +3,7 @@
 mod vnode_bridges;
 mod vnode_failover;
 mod vnode_places;
+mod vnode_reader;
 mod vnode_slots;
 mod vnode_sources;
 
@@ -31,8 +32,11 @@ fn random_slots() -> impl Strategy<Value = SlotSet> {
 fn random_position() -> impl Strategy<Value = VnodePosition> {
     let ordinal = prop_oneof![0..4_u32, Just(u32::MAX), any::<u32>()];
     let batch = prop_oneof![0..1_000_u64, any::<u64>()];
-    (0..4_u32, batch, ordinal)
-        .prop_map(|(life, batch, ordinal)| VnodePosition { life, batch, ordinal })
+    (0..4_u32, batch, ordinal).prop_map(|(life, batch, ordinal)| VnodePosition {
+        life,
+        batch,
+        ordinal,
+    })
 }
 
 fn random_place() -> impl Strategy<Value = PartPlace> {
