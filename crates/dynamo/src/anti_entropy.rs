@@ -127,7 +127,14 @@ impl Available {
         tree_id: TreeId,
         other: RingTarget,
     ) -> Result<Summary> {
-        self.synchronize(tree_id, other, SyncDirection::Both).await
+        let begun = self.begin_bridge(other.node).await;
+        let summary = self.synchronize(tree_id, other, SyncDirection::Both).await?;
+        if let Some(begun) = begun.filter(|_| summary.is_complete)
+            && let Err(error) = self.end_bridge(tree_id, other.node, begun).await
+        {
+            tracing::debug!(target: "node", %error, "a bridge between feeds is not noted");
+        }
+        Ok(summary)
     }
 
     /// Compares one copy with another node's, and sends the differing rows in the given direction.

@@ -26,7 +26,9 @@ mod coverage_query;
 mod coverage_read;
 mod data_type;
 pub mod failure_detector;
+mod feed_bridges;
 pub mod feed_keeper;
+mod feed_query;
 mod feed_state;
 pub mod feed_upkeep;
 #[cfg(feature = "fuzzing")]

@@ -5,8 +5,9 @@
 //! ```
 //! Fetch 0, store 1, forwarded request 2, keys 3, buckets 4, has rows 5 (6: and fences writes),
 //! compare 7, rows of a partition 9, size 10, progress 11, ring 12, tombstones 18 (19: and drops
-//! them), page of an index 20. 8 is an envelope: the epoch of the ring by which the sender chose
-//! the receiver, u64, then the question. Answers: `reply.rs`.
+//! them), page of an index 20, feeds 21 (`vnode_rows/feed_rows/page.rs`). 8 is an envelope: the
+//! epoch of the ring by which the sender chose the receiver, u64, then the question. Answers:
+//! `reply.rs`.
 //!
 //! A partition is a u32: its number, and in the upper half the number of partitions of its sender's
 //! ring. Messages of versions that wrote the number alone, and one before each key, are refused,
@@ -22,6 +23,7 @@ use bytes::Bytes;
 use logic::ring::check_partitions;
 use logic::sync;
 use transport::CallKind;
+use vnode_rows::feed_rows::FeedQuestion;
 use vnode_rows::hash_trees::TreeId;
 use vnode_rows::index_rows::IndexQuery;
 use vnode_rows::layout::TAIL_BYTES_MAX;
@@ -104,6 +106,8 @@ pub(super) enum VnodeQuestion {
     /// Reads a page of an index of the bucket, for these partitions. The answer is an
     /// `IndexAnswer`.
     Index { spans: Vec<SlotSpan>, bucket: BucketName, query: IndexQuery },
+    /// Asks about the feeds of the receiver.
+    Feed(FeedQuestion),
 }
 
 /// Admission of writes at a node without rows.
@@ -206,6 +210,10 @@ impl VnodeQuestion {
                 out.put_string(bucket.full().as_bytes());
                 query.put(out);
             }
+            VnodeQuestion::Feed(question) => {
+                out.put_u8(21);
+                question.put(out);
+            }
         }
     }
 
@@ -268,6 +276,7 @@ impl VnodeQuestion {
                 let query = IndexQuery::take(bytes, &mut from)?;
                 VnodeQuestion::Index { spans, bucket, query }
             }
+            21 => VnodeQuestion::Feed(FeedQuestion::take(&mut from)?),
             _ => return Err(Malformed("kind of question")),
         };
         from.end("question")?;

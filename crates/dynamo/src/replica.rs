@@ -186,6 +186,7 @@ impl Available {
                 let answer = self.index_page(epoch, spans, bucket, query).await?;
                 Ok(reply::success(|out| answer.write(out)))
             }
+            VnodeQuestion::Feed(question) => self.answer_feed(epoch, question).await,
             VnodeQuestion::HasRows(admission) => {
                 let has_rows = self.local_has_rows(admission).await?;
                 Ok(reply::success(|out| out.push(has_rows.into())))

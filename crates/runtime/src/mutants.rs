@@ -49,6 +49,8 @@ base::mutants! {
         ReuseFeedLife,
         /// Leaves out the feed entries of rows that are merged from other replicas.
         MergeWithoutFeedEntry,
+        /// Notes the end of a comparison, not its beginning, as this node's position of a bridge.
+        NoteBridgeAtEnd,
         /// Shows entries of indexes on which replicas differ, without reading their keys.
         ShowUnverifiedEntries,
         /// Forgets the outcomes of sessions, so that a retry applies again.

@@ -3,6 +3,7 @@
 //! with the log of what it writes.
 
 mod coverage_reads;
+mod feed_bridges;
 mod feed_laws;
 mod gets;
 mod index_laws;

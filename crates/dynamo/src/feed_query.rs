@@ -1,0 +1,83 @@
+//! Feeds of this node for readers at any node: pages, and the bridges behind which they go on.
+
+use super::reply;
+use crate::Available;
+use base::{BucketName, NodeId, Result};
+use change_feed::{SlotSet, VnodePosition};
+use std::sync::Arc;
+use vnode_rows::feed_rows::{
+    BridgePlace, FeedAnswer, FeedQuestion, VnodeFeedQuery, bridges_behind, put_bridges,
+    read_feed_answer,
+};
+use vnode_rows::slots::SlotSpan;
+
+impl Available {
+    /// Answers another node's question. `epoch`: that of the ring by which the sender chose this
+    /// node.
+    pub(super) async fn answer_feed(
+        self: &Arc<Available>,
+        epoch: u64,
+        question: FeedQuestion,
+    ) -> Result<Vec<u8>> {
+        match question {
+            FeedQuestion::Page(bucket, query) => {
+                let answer = self.feed_page(epoch, bucket, query).await?;
+                Ok(reply::success(|out| answer.write(out)))
+            }
+            FeedQuestion::Bridges { bucket, peer, position, slots } => {
+                let bridges = self.feed_bridges(bucket, (peer, position), slots).await?;
+                Ok(reply::success(|out| put_bridges(&bridges, out)))
+            }
+            FeedQuestion::Position => {
+                let position = self.vnode_store.feed_position();
+                Ok(reply::success(|out| position.put(out)))
+            }
+            FeedQuestion::Bridge { compared, peer, own, peer_position } => {
+                let place = BridgePlace { peer, compared };
+                let position = self.note_bridge(place, own, peer_position).await?;
+                Ok(reply::success(|out| position.put(out)))
+            }
+        }
+    }
+
+    /// Reads a page of a bucket's feed from this node. A feed that the bucket's properties ask for,
+    /// and that is not in force here, begins. Errors: `changed` if this node has lost one of the
+    /// slots since the ring of this epoch.
+    pub(super) async fn feed_page(
+        self: &Arc<Available>,
+        epoch: u64,
+        bucket: BucketName,
+        query: VnodeFeedQuery,
+    ) -> Result<FeedAnswer> {
+        if let Some(ring) = self.schema.ring().filter(|_| !query.of_former_owner) {
+            let is_asked = |slot| query.sections.iter().any(|it| it.slots.contains(slot));
+            let spans = SlotSpan::all(&ring).filter(|span| span.slots().any(is_asked));
+            let spans: Vec<_> = spans.collect();
+            self.check_list_epoch(epoch, &spans, self.copies_of(&bucket)?)?;
+        }
+        let (available, name) = (self.clone(), bucket.clone());
+        let answer = self.read_blocking(move || {
+            let life = available.vnode_store.life();
+            read_feed_answer(&*available.trees.snapshot(), life, &name, &query)
+        });
+        let answer = answer.await?;
+        if answer == FeedAnswer::Absent {
+            self.begin_feed(&bucket)?;
+        }
+        Ok(answer)
+    }
+
+    /// Returns where a reader goes on here that knows all that a peer had at a position.
+    pub(super) async fn feed_bridges(
+        self: &Arc<Available>,
+        bucket: BucketName,
+        peer: (NodeId, VnodePosition),
+        slots: SlotSet,
+    ) -> Result<Vec<(VnodePosition, SlotSet)>> {
+        let (trees, copies) = (self.trees.clone(), self.copies_of(&bucket)? as u8);
+        self.read_blocking(move || {
+            bridges_behind(&*trees.snapshot(), (&bucket, copies), peer, &slots)
+        })
+        .await
+    }
+}
