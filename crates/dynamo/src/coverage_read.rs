@@ -334,7 +334,7 @@ fn no_quorum(incomplete: &IncompleteCoverage) -> Error {
 
 impl Available {
     /// Returns a plan by the current ring, without the lost nodes. Errors: there is no ring.
-    fn coverage_plan(
+    pub(super) fn coverage_plan(
         &self,
         needs: CoverageNeeds,
         lost: &BTreeSet<NodeId>,
@@ -350,7 +350,7 @@ impl Available {
 
     /// Asks another node for a page, by the ring by which it was chosen. That may be outdated when
     /// the question arrives, and the node may have removed the partitions.
-    async fn ask_for_page(&self, chosen: RingTarget, question: Bytes) -> Result<Bytes> {
+    pub(super) async fn ask_for_page(&self, chosen: RingTarget, question: Bytes) -> Result<Bytes> {
         let (node, within) = (chosen.node, Duration::from_millis(FORWARD_MS_MAX));
         let request = self.ask_ring_target(chosen, question, within);
         let answer = self.wait_unless_silent(node, request).await;

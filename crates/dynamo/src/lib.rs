@@ -29,6 +29,7 @@ pub mod failure_detector;
 mod feed_bridges;
 pub mod feed_keeper;
 mod feed_query;
+mod feed_read;
 mod feed_state;
 pub mod feed_upkeep;
 #[cfg(feature = "fuzzing")]
@@ -81,6 +82,7 @@ pub mod vnode_ops;
 pub mod vnode_store;
 pub mod warmup;
 
+pub use feed_read::FeedRead;
 pub use index_mends::IndexMends;
 pub use index_read::IndexRead;
 pub use key_index_read::KeyIndexRead;

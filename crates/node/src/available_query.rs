@@ -1,5 +1,5 @@
-//! Queries of the indexes of available buckets: a name is that of a declared index or of a tag's
-//! field, or stands for the keys of the bucket, and the vnodes answer.
+//! Queries of the indexes and feeds of available buckets, which the vnodes answer. The name of an
+//! index is that of a declared one or of a tag's field, or stands for the keys of the bucket.
 //!
 //! The directory says which number the name of a declared index has, and whether the index was
 //! complete at enough nodes. From then on, and always for tags, each node answers for itself: one
@@ -7,12 +7,13 @@
 
 use crate::answers::read_answer_bytes_max;
 use crate::route::Router;
+use base::limits::FEED_PAGE_BYTES_MAX;
 use base::{
     BucketName, Call, Error, IndexQuery, IndexRow, Properties, Read, ReadLevel, Reason, Reply,
     Request, Result,
 };
 use bytes::Bytes;
-use dynamo::{IndexRead, KeyIndexRead};
+use dynamo::{FeedRead, IndexRead, KeyIndexRead};
 use indexes::{DefinitionSet, FieldQuery, IndexField, KeyQuery, Term, TermFilter, TermKind};
 use runtime::submit::SubmitResult;
 use std::sync::Arc;
@@ -37,8 +38,19 @@ impl Router {
                 let asked = QueryRequest { bucket, properties, query: *query, level };
                 SubmitResult::Later(Box::pin(self.clone().answer_query(asked)))
             }
+            Request { bucket, call: Call::Read(Read::Feed(query), level), retry: None } => {
+                let read = FeedRead { bucket, properties, query: *query, level };
+                SubmitResult::Later(Box::pin(self.clone().answer_available_feed(read)))
+            }
             request => self.available.submit(request, properties),
         }
+    }
+
+    async fn answer_available_feed(self: Arc<Router>, read: FeedRead) -> Result<Reply> {
+        read.query.check()?;
+        // Released when the caller has the answer.
+        let _permit = self.answers.reserve(FEED_PAGE_BYTES_MAX).await?;
+        self.available.read_feed(read).await
     }
 
     async fn answer_query(self: Arc<Router>, asked: QueryRequest) -> Result<Reply> {
