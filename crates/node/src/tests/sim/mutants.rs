@@ -8,6 +8,7 @@ const VERDICTS: [&str; 22] = [
     "a count is wrong: ",
     "an index is wrong: ",
     "a query is wrong: ",
+    "a feed is wrong: ",
     "costs too much: ",
     "applied during an installation: ",
     "two values at index",

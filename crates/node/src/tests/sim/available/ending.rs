@@ -34,6 +34,7 @@ impl World {
             self.judge.borrow().judge(number, &remaining.unwrap_or_default());
         }
         self.judge_settled_queries();
+        self.judge_settled_feeds();
         self.check_quiescent();
         self.scheduler.uninstall();
         self.journal.outcome()

@@ -16,6 +16,7 @@ mod clients;
 mod directory;
 mod ending;
 mod faults;
+mod feeds;
 mod fences;
 mod guests;
 mod hurried;

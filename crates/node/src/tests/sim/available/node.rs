@@ -8,8 +8,8 @@ use crate::startup::start_vnode_loops;
 use crate::vnode_index_keeper::{self, VnodeIndexKeeper};
 use crate::{Node, NodeSettings};
 use base::{
-    ClusterDescription, ClusterId, FeatureLevel, GroupId, MemberDescription, Membership, NodeId,
-    Properties,
+    BucketName, ClusterDescription, ClusterId, FeatureLevel, FeedMode, GroupId, MemberDescription,
+    Membership, NodeId, Properties,
 };
 use logic::ring::Ring;
 use replica_host::recovery::context;
@@ -43,6 +43,8 @@ pub(super) struct RingNode {
     forgets_max: usize,
     /// True if the node tends the declared indexes.
     pub tends_indexes: bool,
+    /// Pause between two rounds of anti-entropy, in milliseconds. `None`: the usual one.
+    pub anti_entropy_ms: Option<u64>,
 }
 
 /// Contents of a node's disk.
@@ -89,6 +91,7 @@ impl RingNode {
             write_time: disk_takes,
             forgets_max,
             tends_indexes: false,
+            anti_entropy_ms: None,
         }
     }
 
@@ -99,11 +102,15 @@ impl RingNode {
     /// Starts an incarnation from the contents of disk and trees.
     pub(super) fn start(&mut self, decision: &Decision, process: u64) {
         let context = context(self.id, 600, None).expect("terms");
+        let usual = NodeSettings::default();
         let settings = NodeSettings {
             name: format!("n{}", self.port.which),
             reap_after_ms: REAP_AFTER_MS,
             ring_grace_ms: GRACE_MS,
-            ..NodeSettings::default()
+            anti_entropy_interval_ms: self
+                .anti_entropy_ms
+                .unwrap_or(usual.anti_entropy_interval_ms),
+            ..usual
         };
         let known = decision.known();
         let is_directory = |group| group == GroupId::DIRECTORY;
@@ -115,7 +122,7 @@ impl RingNode {
         node.router.locator.catalog.fill(Vec::new(), known);
         node.router.locator.catalog.available.replace_all(
             decision.types.clone(),
-            BTreeMap::new(),
+            decision.buckets_with_feeds(),
             Some(decision.ring.clone()),
         );
         decision.fill_indexes(&node);
@@ -203,6 +210,14 @@ impl Decision {
         let named = self.types.values().map(|it| usize::from(it.replication.n_val));
         let all: BTreeSet<_> = named.chain([COPIES]).collect();
         all.into_iter().collect()
+    }
+
+    /// Returns the buckets of types with feeds, as if those were their own: nodes begin such feeds
+    /// before they find a row.
+    fn buckets_with_feeds(&self) -> BTreeMap<BucketName, Arc<Properties>> {
+        let with_feeds = self.types.iter().filter(|(_, it)| it.feed != FeedMode::Off);
+        let bucket = |kind: &String| BucketName::new(kind, "b").expect("a name");
+        with_feeds.map(|(kind, properties)| (bucket(kind), properties.clone())).collect()
     }
 
     /// Fills a node's copy of the declared indexes.

@@ -3,11 +3,11 @@
 use super::super::process::QUICK;
 use super::super::transport::{Port, SimNetwork};
 use super::directory::{self, COPIES, Directory, Shared};
-use super::indexed::DeclaredIndexes;
+use super::feeds::FeedFollower;
 use super::judge::Judge;
 use super::node::{Decision, Place, RingNode};
 use super::{clients, faults};
-use base::{BucketName, Key, NodeId, Properties, Replication};
+use base::{BucketName, FeedMode, Key, NodeId, Properties, Replication};
 use logic::ring::{Rack, Ring, RingChangeRequest, plan};
 use sim::{Chance, FaultProfile, Journal, Scheduler, SimClock};
 use std::cell::{Cell, RefCell};
@@ -60,6 +60,10 @@ pub(super) struct World {
     pub has_faults: Cell<bool>,
     /// True if indexes are declared.
     pub is_indexed: Cell<bool>,
+    /// True if the buckets have feeds.
+    pub is_fed: bool,
+    /// Readers of feeds, as they were at some of their tokens.
+    pub followers: RefCell<Vec<FeedFollower>>,
     processes: Cell<u64>,
 }
 
@@ -75,6 +79,14 @@ fn ring(nodes: &[NodeId]) -> Ring {
     }
     assert!(ring.pending().is_none(), "all have arrived");
     ring
+}
+
+fn properties(ttl_ms: u64, feed_keep_ms: Option<u64>) -> Properties {
+    let properties = Properties { ttl_ms, ..Properties::available() };
+    match feed_keep_ms {
+        Some(feed_keep_ms) => Properties { feed: FeedMode::Keys, feed_keep_ms, ..properties },
+        None => properties,
+    }
 }
 
 fn clock(chance: &mut Chance, wall_ms: u64) -> SimClock {
@@ -126,6 +138,12 @@ impl World {
 
     /// Returns a cluster in which no node has started.
     pub(super) fn idle(seed: u64) -> Rc<World> {
+        World::with_feeds(seed, None)
+    }
+
+    /// Returns such a cluster with buckets that have feeds, if this is the time for which these
+    /// keep dead entries, in milliseconds.
+    pub(super) fn with_feeds(seed: u64, keep_ms: Option<u64>) -> Rc<World> {
         let mut chance = Chance::new(seed);
         let moves = chance.draw_bool(400);
         // Where the ring changes, some nodes have no place in it yet.
@@ -142,10 +160,9 @@ impl World {
         let mut profile = profile(&mut chance);
         let nodes: Vec<_> = (1..=count as u64).map(NodeId).collect();
         let ttl_ms = if mortal { 3_000 } else { 0 };
-        let properties = Properties { ttl_ms, ..Properties::available() };
-        let kind =
-            mortal.then(|| (BucketName::AVAILABLE.to_string(), Arc::new(properties.clone())));
-        let mut types: BTreeMap<_, _> = kind.into_iter().collect();
+        let properties = properties(ttl_ms, keep_ms);
+        let kind = (BucketName::AVAILABLE.to_string(), Arc::new(properties.clone()));
+        let mut types = BTreeMap::from([kind]);
         let ring = ring(&nodes[..placed]);
         let lag_us = [20_000, 200_000, 1_500_000][chance.below(3) as usize];
         let (keys, loses) = (chance.between(1, 6) as usize, chance.draw_bool(400));
@@ -168,8 +185,7 @@ impl World {
         let (network, journal) = (SimNetwork::new(count + 1, profile), Arc::<Journal>::default());
         let port = |nth| Port { which: nth, network: network.clone(), journal: journal.clone() };
         let sim_nodes = (0..count).map(|nth| RingNode::new(port(nth), forgets_max)).collect();
-        let indexes = DeclaredIndexes::default();
-        let first = Decision { changes: 0, ring, nodes, types, indexes };
+        let first = Decision { changes: 0, ring, nodes, types, indexes: Default::default() };
         Rc::new(World {
             scheduler,
             network,
@@ -192,6 +208,8 @@ impl World {
             copies: RefCell::default(),
             has_faults: Cell::new(true),
             is_indexed: Cell::new(false),
+            is_fed: keep_ms.is_some(),
+            followers: RefCell::default(),
             processes: Cell::new(0),
         })
     }
