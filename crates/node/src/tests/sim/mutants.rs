@@ -4,7 +4,7 @@ use runtime::mutants::Mutant;
 use sim::{History, MutationCheck};
 
 /// Phrases of the judges' verdicts.
-const VERDICTS: [&str; 22] = [
+const VERDICTS: [&str; 23] = [
     "a count is wrong: ",
     "an index is wrong: ",
     "a query is wrong: ",
