@@ -11,16 +11,17 @@ pub struct FeedPosition {
     pub era: u16,
     /// Index of the change in the log of the bucket's group.
     pub index: LogIndex,
-    /// Number of the entry among those of the index. Numbers from [`FeedPosition::BUILT`] on are of
-    /// entries for records that are older than the feed.
+    /// Number of the entry among those of the index. Numbers below [`FeedPosition::CHANGES`] are of
+    /// entries for records that are older than the feed: a change of such a record in the same value
+    /// came later.
     pub ordinal: u32,
 }
 
 impl FeedPosition {
     /// Size in bytes.
     pub const BYTES: usize = 14;
-    /// First number of an entry that the builder of a feed writes.
-    pub const BUILT: u32 = 1 << 31;
+    /// First number of an entry of a change.
+    pub const CHANGES: u32 = 1 << 31;
 
     /// Returns the position behind all entries of an index.
     pub fn end_of(era: u16, index: LogIndex) -> FeedPosition {

@@ -55,8 +55,9 @@ fn build(overlay: &mut Overlay, bucket: BucketId, mut record: FeedRecord) -> Res
                 true => FeedChange::PutValue { expires, value },
                 false => FeedChange::Put,
             };
-            // Several steps may share an entry of the log, which only grows.
-            let ordinal = FeedPosition::BUILT + written_bytes as u32;
+            // Several steps may share an entry of the log, which only grows. It is much smaller than
+            // `FeedPosition::CHANGES`.
+            let ordinal = written_bytes as u32;
             let position = FeedPosition { era: record.era, index: overlay.open.index, ordinal };
             let entry = FeedEntry { version, time: overlay.open.time, key: key.clone(), change };
             let tree_key = feed_key(overlay.group, bucket, position);
