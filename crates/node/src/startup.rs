@@ -139,7 +139,8 @@ pub(crate) fn start_node_loops(node: &Node, is_stored: bool) {
     loops.spawn("indexes of vnodes", FOR_OTHERS, vnode_index_keeper::run(keeper));
 }
 
-fn feed_keeper(router: &Arc<Router>) -> FeedKeeper {
+/// Returns the keeper of the feeds of a node's groups.
+pub(crate) fn feed_keeper(router: &Arc<Router>) -> FeedKeeper {
     let GroupLocator { groups, catalog, .. } = &router.locator;
     let directory = Box::new(RoutedDirectory(router.clone()));
     let (metrics, lifecycle) = (router.metrics.clone(), router.lifecycle.clone());

@@ -16,6 +16,7 @@ mod comparison;
 mod composites;
 mod cost;
 mod counted;
+mod feeds;
 mod forwarded;
 mod full_log;
 mod groups;

@@ -36,6 +36,8 @@ pub(super) enum Flavour {
     Indexed,
     /// Snapshots are installed step by step, beside the drivers.
     Installing,
+    /// Buckets have feeds.
+    Fed,
 }
 
 impl World {
@@ -52,7 +54,11 @@ impl World {
     /// Injects the additional fault at random. `None`: not this time.
     pub(super) fn flavour_fault(&mut self, nth: usize, time: u64) -> Option<&'static str> {
         match self.flavour {
-            Flavour::Usual | Flavour::Costly | Flavour::Counted | Flavour::Indexed => None,
+            Flavour::Usual
+            | Flavour::Costly
+            | Flavour::Counted
+            | Flavour::Indexed
+            | Flavour::Fed => None,
             Flavour::Freezes { .. } => self.chance.draw_bool(300).then(|| self.freeze(nth, time)),
             Flavour::Away => self.chance.draw_bool(300).then(|| self.remove_while_down(time)),
             Flavour::Installing => self.chance.draw_bool(300).then(|| self.drop_all_entries()),

@@ -21,6 +21,7 @@ mod ending;
 mod errors;
 mod failover;
 mod faults;
+mod fed;
 mod flavours;
 mod indexed;
 mod installing;

@@ -3,6 +3,7 @@
 use super::clients::{self, Client, ClientCallOutcome};
 use super::costs::rows_read;
 use super::counted::SimScan;
+use super::fed::{READERS, ReplicaReader};
 use super::flavours::Flavour;
 use super::judge::Judge;
 use super::network::draw_profile;
@@ -69,6 +70,8 @@ pub(super) struct World {
     clients: Vec<Client>,
     /// Scans of counted buckets, one for each group.
     pub scans: Vec<Option<SimScan>>,
+    /// Readers of feeds, several for each group.
+    pub feed_readers: Vec<[ReplicaReader; READERS]>,
     /// Judges, one for each group.
     pub judges: Vec<Judge>,
     /// Applied index that was reported to the judge, by node and group.
@@ -140,6 +143,7 @@ impl World {
             flavour: Flavour::Usual,
             clients: (0..CLIENTS).map(client).collect(),
             scans: (0..groups).map(|_| None).collect(),
+            feed_readers: (0..groups).map(|_| Default::default()).collect(),
             judges: (0..groups).map(|_| Judge::default()).collect(),
             processes: 0,
             values: 0,
@@ -294,14 +298,12 @@ impl World {
             Ok(sleep) => sleep,
             Err(error) => return self.fail_node(nth, &error),
         };
-        if self.flavour == Flavour::Costly {
-            self.count_rows(nth, rows_before);
-        }
-        if self.flavour == Flavour::Counted {
-            self.judge_counts(nth);
-        }
-        if self.flavour == Flavour::Indexed {
-            self.judge_indexes(nth);
+        match self.flavour {
+            Flavour::Costly => self.count_rows(nth, rows_before),
+            Flavour::Counted => self.judge_counts(nth),
+            Flavour::Indexed => self.judge_indexes(nth),
+            Flavour::Fed => self.judge_feeds(nth),
+            Flavour::Usual | Flavour::Freezes { .. } | Flavour::Away => {}
         }
         self.look_at_wanted(nth);
         self.judge_applied(nth);
@@ -350,14 +352,15 @@ impl World {
         if client.call.is_some() || client.idle_until > self.queue.now() {
             return;
         }
-        if self.flavour == Flavour::Costly && self.steps.draw_bool(500) {
-            return self.costly_request();
-        }
-        if self.flavour == Flavour::Counted && self.steps.draw_bool(500) {
-            return self.counted_request();
-        }
-        if self.flavour == Flavour::Indexed && self.steps.draw_bool(500) {
-            return self.indexed_request();
+        let request: Option<fn(&mut World)> = match self.flavour {
+            Flavour::Costly => Some(World::costly_request),
+            Flavour::Counted => Some(World::counted_request),
+            Flavour::Indexed => Some(World::indexed_request),
+            Flavour::Fed => Some(World::fed_request),
+            Flavour::Usual | Flavour::Freezes { .. } | Flavour::Away => None,
+        };
+        if let Some(request) = request.filter(|_| self.steps.draw_bool(500)) {
+            return request(self);
         }
         // Most clients know the master; some call any node.
         let group = self.any_group();

@@ -27,6 +27,7 @@ impl World {
         self.is_over.set(true);
         self.scheduler.run(3_000_000);
         self.check_fillers();
+        self.check_feeds();
         self.check_answers();
         GROUPS.into_iter().chain([GroupId::DIRECTORY]).for_each(|group| self.check_rows(group));
         self.judge.borrow().judge();
@@ -72,6 +73,7 @@ impl World {
         self.lacks_count()
             .or_else(|| self.lacks_index())
             .or_else(|| self.lacks_declared())
+            .or_else(|| self.lacks_feed())
             .or(lacks_writes.then(|| "nothing is written".into()))
     }
 

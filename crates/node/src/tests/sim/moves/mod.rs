@@ -16,6 +16,7 @@ mod counted;
 mod declared;
 mod ending;
 mod faults;
+mod fed;
 mod idle;
 mod indexed;
 mod judge;

@@ -4,6 +4,7 @@ use super::super::process::{Process, QUICK, Storage, WriteTime};
 use super::super::transport::Port;
 use crate::count_keeper::{self, CountKeeper};
 use crate::index_keeper::{self, IndexKeeper};
+use crate::startup::feed_keeper;
 use crate::{Node, NodeSettings};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
@@ -67,6 +68,13 @@ impl MoveNode {
         let Some(node) = self.running() else { return };
         let keeper = IndexKeeper::new(node.router.clone());
         node.lifecycle.tasks.loops.spawn("indexes", WATCH, index_keeper::run(keeper));
+    }
+
+    /// Begins to tend the feeds of the groups that the node leads.
+    pub(super) fn tend_feeds(&self) {
+        let Some(node) = self.running() else { return };
+        let keeper = feed_keeper(&node.router);
+        node.lifecycle.tasks.loops.spawn("feeds", WATCH, keeper.run());
     }
 
     /// Crashes the node: part of the write in progress is on disk, and unsynced records may be.

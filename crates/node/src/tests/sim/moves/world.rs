@@ -50,6 +50,8 @@ pub(super) struct World {
     pub is_indexed: Cell<bool>,
     /// True if the directory declares the indexes of buckets, and nodes tend them.
     pub is_declared: Cell<bool>,
+    /// True if clients turn feeds of buckets on, and nodes tend them.
+    pub is_fed: Cell<bool>,
     /// True once clients start no more calls.
     pub is_over: Cell<bool>,
     /// Ids that the buckets have had.
@@ -221,6 +223,7 @@ impl World {
             is_counted: Cell::new(false),
             is_indexed: Cell::new(false),
             is_declared: Cell::new(false),
+            is_fed: Cell::new(false),
             is_over: Cell::new(false),
             bucket_ids: RefCell::default(),
             forgotten_ids: RefCell::default(),
@@ -262,6 +265,9 @@ impl World {
             if self.is_declared.get() {
                 self.nodes.borrow()[which].tend_indexes();
             }
+            if self.is_fed.get() {
+                self.nodes.borrow()[which].tend_feeds();
+            }
         });
     }
 
@@ -294,7 +300,7 @@ impl World {
     }
 }
 
-type ClientTask = std::pin::Pin<Box<dyn Future<Output = ()>>>;
+pub(super) type ClientTask = std::pin::Pin<Box<dyn Future<Output = ()>>>;
 
 fn leads(node: &Node, group: GroupId) -> bool {
     node.router.locator.groups.get(group).is_some_and(|group| group.leadership.is_master())
