@@ -79,6 +79,11 @@ impl VnodeReader {
         VnodePlace::new(self.place.iter().cloned())
     }
 
+    /// Returns the nodes that it reads.
+    pub fn nodes(&self) -> BTreeSet<NodeId> {
+        self.place.iter().map(|part| part.node).collect()
+    }
+
     /// Returns the nodes that it has left.
     pub fn failed(&self) -> &BTreeSet<NodeId> {
         &self.failed

@@ -6,8 +6,8 @@ use base::{BucketName, NodeId, Result};
 use change_feed::{SlotSet, VnodePosition};
 use std::sync::Arc;
 use vnode_rows::feed_rows::{
-    BridgePlace, FeedAnswer, FeedQuestion, VnodeFeedQuery, bridges_behind, put_bridges,
-    read_feed_answer,
+    BridgePlace, FeedAnswer, FeedQuestion, SlotPositions, VnodeFeedQuery, bridges_behind,
+    put_positions, read_feed_answer,
 };
 use vnode_rows::slots::SlotSpan;
 
@@ -26,7 +26,7 @@ impl Available {
             }
             FeedQuestion::Bridges { bucket, peer, position, slots } => {
                 let bridges = self.feed_bridges(bucket, (peer, position), slots).await?;
-                Ok(reply::success(|out| put_bridges(&bridges, out)))
+                Ok(reply::success(|out| put_positions(&bridges, out)))
             }
             FeedQuestion::Position => {
                 let position = self.vnode_store.feed_position();
@@ -73,7 +73,7 @@ impl Available {
         bucket: BucketName,
         peer: (NodeId, VnodePosition),
         slots: SlotSet,
-    ) -> Result<Vec<(VnodePosition, SlotSet)>> {
+    ) -> Result<SlotPositions> {
         let (trees, copies) = (self.trees.clone(), self.copies_of(&bucket)? as u8);
         self.read_blocking(move || {
             bridges_behind(&*trees.snapshot(), (&bucket, copies), peer, &slots)

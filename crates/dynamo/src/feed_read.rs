@@ -34,7 +34,7 @@ use base::{
 use bytes::Bytes;
 use change_feed::{
     BridgeAnswer, FeedAsk, FeedMove, FeedPart, OwnedSlots, PageOutline, SlotSet, TokenForm,
-    VnodePlace, VnodePosition, VnodeReader, decode_token, encode_token,
+    VnodePlace, VnodeReader, decode_token, encode_token,
 };
 use logic::ring::Ring;
 use runtime::world;
@@ -42,8 +42,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use vnode_rows::feed_rows::{
-    FeedAnswer, FeedQuestion, FeedSection, SectionEntry, VnodeFeedPage, VnodeFeedQuery,
-    take_bridges,
+    FeedAnswer, FeedQuestion, FeedSection, SectionEntry, SlotPositions, VnodeFeedPage,
+    VnodeFeedQuery, read_positions,
 };
 use vnode_rows::layout::read_row;
 use vnode_rows::slots::SlotSpan;
@@ -77,8 +77,10 @@ struct PageBuilder<'a> {
     is_from_now: bool,
     events: Vec<FeedEvent>,
     bytes: usize,
-    /// Why the last node that failed did.
+    /// Why the last node that failed in this round did.
     failure: Option<Error>,
+    /// True if a page of this round did not end with its node's last entry: the place has moved on.
+    has_more: bool,
 }
 
 impl FeedRead {
@@ -122,10 +124,16 @@ impl Available {
         place: VnodePlace,
         is_from_now: bool,
     ) -> Result<FeedPage> {
-        let reader = VnodeReader::new(place);
-        let (events, bytes, failure) = (Vec::new(), 0, None);
-        let mut page =
-            PageBuilder { available: self, read, reader, is_from_now, events, bytes, failure };
+        let mut page = PageBuilder {
+            available: self,
+            read,
+            reader: VnodeReader::new(place),
+            is_from_now,
+            events: Vec::new(),
+            bytes: 0,
+            failure: None,
+            has_more: false,
+        };
         for _ in 0..ROUNDS_MAX {
             page.take_round().await?;
             let is_full =
@@ -135,7 +143,7 @@ impl Available {
             }
         }
         match page.failure.take() {
-            Some(error) if page.events.is_empty() && !page.reader.is_level() => Err(error),
+            Some(error) if page.events.is_empty() && !page.has_more => Err(error),
             _ => page.finish(),
         }
     }
@@ -144,11 +152,11 @@ impl Available {
 impl PageBuilder<'_> {
     /// Asks each source of the place for a page, and takes what they answer.
     async fn take_round(&mut self) -> Result<()> {
+        (self.failure, self.has_more) = (None, false);
         let table = self.available.schema.owners().ok_or_else(no_ring)?;
         let epoch = table.ring().epoch();
         let owned = self.owned_slots(table.ring())?;
-        let place = self.reader.place();
-        let nodes = place.parts().iter().map(|part| part.node);
+        let nodes = self.reader.nodes().into_iter();
         let reached = nodes.filter(|node| self.available.reaches(*node)).collect();
         let sources = self.reader.begin_round(&owned, &reached);
         let bridges = self.ask_for_bridges(epoch, &sources.moves).await;
@@ -188,8 +196,8 @@ impl PageBuilder<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let is_outdated = self.failure.as_ref().map(|error| error.reason);
-        if is_outdated == Some(Reason::MetadataChanged) && !self.available.has_newer_ring(epoch) {
+        let reason = self.failure.as_ref().map(|error| error.reason);
+        if reason == Some(Reason::MetadataChanged) && !self.available.has_newer_ring(epoch) {
             world::sleep(RING_PAUSE).await;
         }
         Ok(())
@@ -300,6 +308,7 @@ impl PageBuilder<'_> {
             (page.end, page.is_level) = (last.position, false);
         }
         let VnodeFeedPage { entries, end, level, floor, joined, is_level } = page;
+        self.has_more |= !is_level;
         if !self.reader.take_page(ask, PageOutline { end, level, floor, joined, is_level }) {
             (self.events, self.bytes) = (Vec::new(), 0);
             return Ok(false);
@@ -364,7 +373,7 @@ impl Available {
         self: &Arc<Available>,
         target: RingTarget,
         question: FeedQuestion,
-    ) -> Result<Vec<(VnodePosition, SlotSet)>> {
+    ) -> Result<SlotPositions> {
         match question {
             FeedQuestion::Bridges { bucket, peer, position, slots } if target.node == self.node => {
                 self.feed_bridges(bucket, (peer, position), slots).await
@@ -372,7 +381,7 @@ impl Available {
             question => {
                 let question = VnodeQuestion::Feed(question).write();
                 let answer = self.ask_for_page(target, question).await?;
-                take_bridges(&answer).map_err(corrupt)
+                read_positions(&answer).map_err(corrupt)
             }
         }
     }

@@ -7,6 +7,9 @@ use super::reply;
 use base::{BucketName, RingTransfer};
 use bytes::Bytes;
 use indexes::IndexNumber;
+use vnode_rows::feed_rows::{
+    FeedAnswer, VnodeFeedEntry, VnodeFeedRecord, feed_record_key, read_feed_record_key,
+};
 use vnode_rows::index_rows::{
     EntryValue, IndexAnswer, IndexId, IndexRecord, entry_key, read_entry_key, read_record_key,
 };
@@ -68,7 +71,7 @@ pub fn message(kind: u8, bytes: &Bytes) {
     }
 }
 
-/// Decodes bytes as the rows of an index: the key and value of an entry, and a record.
+/// Decodes bytes as rows of an index or a feed: keys and values of entries and records.
 fn index_rows(bytes: &Bytes) {
     if let Ok((bucket, entry, key)) = read_entry_key(bytes) {
         assert_eq!(entry_key(&bucket, &entry, &key), bytes, "the key of an entry has one form");
@@ -83,6 +86,20 @@ fn index_rows(bytes: &Bytes) {
     }
     if let Ok(id) = read_record_key(bytes) {
         assert_eq!(id.record_key(), bytes, "the key of a record has one form");
+    }
+    if let Ok(entry) = VnodeFeedEntry::read(bytes) {
+        assert_eq!(entry.write(), bytes, "an entry of a feed has one form");
+    }
+    if let Ok(record) = VnodeFeedRecord::read(bytes) {
+        assert_eq!(record.write(), bytes, "the record of a feed has one form");
+    }
+    if let Ok(bucket) = read_feed_record_key(bytes) {
+        assert_eq!(feed_record_key(&bucket), bytes, "the key of such a record has one form");
+    }
+    if let Ok(answer) = FeedAnswer::read(bytes) {
+        let mut again = Vec::new();
+        answer.write(&mut again);
+        assert_eq!(again, bytes[..], "an answer about a feed has one form");
     }
 }
 

@@ -15,8 +15,6 @@ const PAGE_ROWS_READ_MAX: usize = 8_192;
 /// Bytes that are read to estimate the size of the local data.
 const SIZE_SAMPLE_BYTES: u64 = 64 << 20;
 
-type MessageResult<T> = std::result::Result<T, Malformed>;
-
 /// Rows of a partition in the order of their keys.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RowPage {
@@ -41,7 +39,7 @@ impl RowPage {
     }
 
     /// Decodes a page of another node.
-    pub fn read(bytes: &Bytes) -> MessageResult<RowPage> {
+    pub fn read(bytes: &Bytes) -> std::result::Result<RowPage, Malformed> {
         let mut from = Reader::new(bytes);
         let tail = |from: &mut Reader<'_>| {
             from.string(TAIL_BYTES_MAX, "a row's key").map(|tail| bytes.slice_ref(tail))
@@ -83,7 +81,7 @@ impl SizeEstimate {
     }
 
     /// Decodes the estimate of another node.
-    pub fn read(bytes: &Bytes) -> MessageResult<SizeEstimate> {
+    pub fn read(bytes: &Bytes) -> std::result::Result<SizeEstimate, Malformed> {
         let mut from = Reader::new(bytes);
         let mut number = || from.u64("weight");
         let estimate = SizeEstimate { copies: number()?, rows: number()?, bytes: number()? };

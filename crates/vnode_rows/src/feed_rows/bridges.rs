@@ -4,10 +4,11 @@
 use super::in_force::read_feed_record;
 use super::joined::read_joined;
 use super::keys::{BRIDGES, end_of};
+use super::slot_positions::SlotPositions;
 use crate::batch::KeyChanges;
 use crate::layout::{NodeSpace, node_space_prefix};
 use crate::slots::SlotSpan;
-use base::codec::{Malformed, Reader, Writer};
+use base::codec::Malformed;
 use base::error::corrupt;
 use base::{BucketName, NodeId, Result};
 use bytes::Bytes;
@@ -16,8 +17,6 @@ use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use store::Snapshot;
-
-type MessageResult<T> = std::result::Result<T, Malformed>;
 
 /// Rows that a comparison compared: those of buckets with this number of copies in these slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,16 +76,19 @@ impl BridgePlace {
 }
 
 /// Decodes a bridge, and what was compared.
-fn read_row(tree_key: &[u8], value: &[u8]) -> MessageResult<(ComparedSlots, Bridge)> {
+fn read_row(
+    tree_key: &[u8],
+    value: &[u8],
+) -> std::result::Result<(ComparedSlots, Bridge), Malformed> {
     const BRIDGE: Malformed = Malformed("a bridge of a feed");
     let rest = tree_key.strip_prefix(&node_space_prefix(NodeSpace::Feed, BRIDGES)[..]);
     let (_, rest) = rest.and_then(<[u8]>::split_first_chunk::<8>).ok_or(BRIDGE)?;
     let (first, rest) = rest.split_first_chunk().ok_or(BRIDGE)?;
     let (slots, rest) = rest.split_first_chunk().ok_or(BRIDGE)?;
     let (copies, peer) = rest.split_first().ok_or(BRIDGE)?;
-    let position = |bytes: &[u8]| -> MessageResult<VnodePosition> {
-        let bytes: &[u8; POSITION_KEY_BYTES] = bytes.try_into().map_err(|_| BRIDGE)?;
-        Ok(VnodePosition::from_key_bytes(bytes))
+    let position = |bytes: &[u8]| {
+        let bytes: Option<&[u8; POSITION_KEY_BYTES]> = bytes.try_into().ok();
+        bytes.map(VnodePosition::from_key_bytes).ok_or(BRIDGE)
     };
     let (first, slots) = (u16::from_be_bytes(*first), u16::from_be_bytes(*slots));
     let bridge = Bridge { peer: position(peer)?, own: position(value)? };
@@ -122,9 +124,11 @@ pub fn bridge_changes(
 ) -> Result<KeyChanges> {
     let mut lists = read_lists(snapshot, place.prefix())?;
     let change = lists.entry(place.compared).or_default().push(bridge);
+    // A bridge between others may be the one that is thinned out at once.
+    let is_kept = change.is_added && !change.removed.contains(&bridge);
     let removed = change.removed.into_iter().filter(|it| *it != bridge);
     let mut changes: KeyChanges = removed.map(|it| (place.key(it), None)).collect();
-    if change.is_added {
+    if is_kept {
         let own = Bytes::copy_from_slice(&bridge.own.key_bytes());
         changes.push((place.key(bridge), Some(own)));
     }
@@ -139,7 +143,7 @@ pub fn bridges_behind(
     (bucket, copies): (&BucketName, u8),
     (peer, position): (NodeId, VnodePosition),
     slots: &SlotSet,
-) -> Result<Vec<(VnodePosition, SlotSet)>> {
+) -> Result<SlotPositions> {
     let record = read_feed_record(snapshot, bucket)?.filter(|record| record.copies == copies);
     let Some(since) = record.map(|record| record.copies_since) else { return Ok(Vec::new()) };
     let lists = read_lists(snapshot, peer_prefix(peer))?;
@@ -153,37 +157,5 @@ pub fn bridges_behind(
         }
     }
     bridges.retain(|(_, slots)| !slots.is_empty());
-    Ok(bridges)
-}
-
-/// Encodes an answer about bridges.
-pub fn put_bridges(bridges: &[(VnodePosition, SlotSet)], out: &mut Vec<u8>) {
-    out.put_u32(bridges.len() as u32);
-    for (position, slots) in bridges {
-        position.put(out);
-        slots.put(out);
-    }
-}
-
-/// Decodes an answer about bridges that fills these bytes.
-pub fn take_bridges(bytes: &[u8]) -> MessageResult<Vec<(VnodePosition, SlotSet)>> {
-    let mut from = Reader::new(bytes);
-    let bridges = take_positions(&mut from)?;
-    from.end("the end of an answer about bridges")?;
-    Ok(bridges)
-}
-
-/// Decodes positions, each with its slots.
-pub(super) fn take_positions(
-    from: &mut Reader<'_>,
-) -> MessageResult<Vec<(VnodePosition, SlotSet)>> {
-    let count = from.u32("the bridges of an answer")? as usize;
-    if count > from.rest().len() / 4 {
-        return Err(Malformed("the bridges of an answer"));
-    }
-    let mut bridges = Vec::with_capacity(count);
-    for _ in 0..count {
-        bridges.push((VnodePosition::take(from)?, SlotSet::take(from)?));
-    }
     Ok(bridges)
 }

@@ -4,16 +4,12 @@ use super::entry::VnodeFeedEntry;
 use super::in_force::read_feeds;
 use super::keys::{entries_behind, position_in};
 use super::record::VnodeFeedPhase;
-use crate::layout::{bucket_prefix, read_row_key};
-use crate::slots::Slot;
+use crate::layout::{read_row_key, slot_keys};
 use base::error::corrupt;
-use base::range::prefix_end;
 use base::{BucketName, Key, Result};
-use bytes::Bytes;
 use change_feed::VnodePosition;
 use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use store::Snapshot;
 
 /// Key whose last entry is not what its row asks for.
@@ -27,38 +23,39 @@ pub struct FeedDifference {
     pub last: Option<VnodePosition>,
 }
 
+/// Last entries of the keys of a bucket.
+type LastEntries = BTreeMap<Key, (VnodePosition, VnodeFeedEntry)>;
+
 /// Returns the keys of feeds that are ready whose last entry does not tell of their row.
 pub fn feed_differences(snapshot: &dyn Snapshot) -> Result<Vec<FeedDifference>> {
-    let mut differences = Vec::new();
-    let feeds = read_feeds(snapshot)?;
+    let (feeds, mut last) = (read_feeds(snapshot)?, BTreeMap::new());
     for (bucket, _) in feeds.iter().filter(|(_, it)| it.phase == VnodeFeedPhase::Ready) {
-        let mut last: BTreeMap<Key, (VnodePosition, VnodeFeedEntry)> = BTreeMap::new();
-        let (low, high) = entries_behind(bucket, VnodePosition::START);
-        for found in snapshot.range(low, high, false) {
-            let (tree_key, value) = found.map_err(store_error)?;
-            let entry = VnodeFeedEntry::read(&value).map_err(corrupt)?;
-            let position = position_in(&tree_key).map_err(corrupt)?;
-            last.insert(entry.key.clone(), (position, entry));
-        }
-        for (key, row) in rows_of(snapshot, bucket)? {
-            let found = last.get(&key);
-            if found.is_none_or(|(_, entry)| !entry.tells_of(&row)) {
-                let last = found.map(|(position, _)| *position);
-                differences.push(FeedDifference { bucket: bucket.clone(), key, last });
-            }
+        last.insert(bucket, last_entries(snapshot, bucket)?);
+    }
+    let mut differences = Vec::new();
+    let (low, high) = slot_keys(None);
+    for found in snapshot.range(low, high, false) {
+        let (tree_key, row) = found.map_err(store_error)?;
+        // The range also contains hints and records.
+        let Some((bucket, key)) = read_row_key(&tree_key) else { continue };
+        let Some(last) = last.get(&bucket) else { continue };
+        let found = last.get(&key);
+        if found.is_none_or(|(_, entry)| !entry.tells_of(&row)) {
+            let last = found.map(|(position, _)| *position);
+            differences.push(FeedDifference { bucket, key, last });
         }
     }
     Ok(differences)
 }
 
-fn rows_of(snapshot: &dyn Snapshot, bucket: &BucketName) -> Result<Vec<(Key, Bytes)>> {
-    let mut rows = Vec::new();
-    for prefix in Slot::all().map(|slot| bucket_prefix(slot, bucket)) {
-        let high = prefix_end(&prefix).map_or(Bound::Unbounded, |end| Bound::Excluded(end.into()));
-        for found in snapshot.range(Bound::Included(prefix.into()), high, false) {
-            let (tree_key, row) = found.map_err(store_error)?;
-            rows.extend(read_row_key(&tree_key).map(|(_, key)| (key, row)));
-        }
+fn last_entries(snapshot: &dyn Snapshot, bucket: &BucketName) -> Result<LastEntries> {
+    let mut last = LastEntries::new();
+    let (low, high) = entries_behind(bucket, VnodePosition::START);
+    for found in snapshot.range(low, high, false) {
+        let (tree_key, value) = found.map_err(store_error)?;
+        let entry = VnodeFeedEntry::read(&value).map_err(corrupt)?;
+        let position = position_in(&tree_key).map_err(corrupt)?;
+        last.insert(entry.key.clone(), (position, entry));
     }
-    Ok(rows)
+    Ok(last)
 }

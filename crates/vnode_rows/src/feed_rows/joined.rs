@@ -5,11 +5,11 @@
 //! no entry here tells of that. So a token from an earlier time is of no use, nor is a bridge.
 //!
 //! ```text
-//! row = as an answer about bridges (bridges.rs): count | for each: position | slots
+//! row = positions with their slots (slot_positions.rs)
 //! ```
 
-use super::bridges::{put_bridges, take_bridges};
 use super::keys::joined_key;
+use super::slot_positions::{SlotPositions, put_positions, read_positions};
 use crate::batch::KeyChanges;
 use base::Result;
 use base::error::corrupt;
@@ -19,16 +19,13 @@ use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
 use store::Snapshot;
 
-/// Slots by the positions at which they came.
-pub type JoinedSlots = Vec<(VnodePosition, SlotSet)>;
-
-/// Reads the slots that came here as of a snapshot.
-pub fn read_joined(snapshot: &dyn Snapshot) -> Result<JoinedSlots> {
+/// Reads the slots that came here, by the positions at which they did, as of a snapshot.
+pub fn read_joined(snapshot: &dyn Snapshot) -> Result<SlotPositions> {
     decode(snapshot.get(&joined_key()).map_err(store_error)?.as_ref())
 }
 
-fn decode(row: Option<&Bytes>) -> Result<JoinedSlots> {
-    row.map_or(Ok(Vec::new()), |bytes| take_bridges(bytes).map_err(corrupt))
+fn decode(row: Option<&Bytes>) -> Result<SlotPositions> {
+    row.map_or(Ok(Vec::new()), |bytes| read_positions(bytes).map_err(corrupt))
 }
 
 /// Returns the tree key of the row that has these slots.
@@ -53,16 +50,16 @@ pub fn join_slots(
     let at_position = joined.entry(position).or_default();
     *at_position = at_position.union(&slots);
     let mut bytes = Vec::new();
-    put_bridges(&joined.into_iter().collect::<Vec<_>>(), &mut bytes);
+    put_positions(&joined.into_iter().collect::<Vec<_>>(), &mut bytes);
     Ok(vec![(joined_key(), Some(bytes.into()))])
 }
 
 /// Returns those of these slots that came here after the position that is read behind.
 pub(super) fn joined_behind(
-    joined: &JoinedSlots,
+    joined: &[(VnodePosition, SlotSet)],
     position: VnodePosition,
     slots: &SlotSet,
-) -> JoinedSlots {
+) -> SlotPositions {
     let later = joined.iter().filter(|(at, _)| *at > position);
     let asked = later.map(|(at, came)| (*at, came.intersection(slots)));
     asked.filter(|(_, slots)| !slots.is_empty()).collect()

@@ -21,15 +21,13 @@ mod page;
 mod page_read;
 mod record;
 mod retention;
+mod slot_positions;
 
-pub use bridges::{
-    BridgePlace, ComparedSlots, bridge_changes, bridges_behind, last_bridge, put_bridges,
-    take_bridges,
-};
+pub use bridges::{BridgePlace, ComparedSlots, bridge_changes, bridges_behind, last_bridge};
 pub use differences::{FeedDifference, feed_differences};
 pub use entry::VnodeFeedEntry;
 pub use in_force::{FeedSet, read_feed_record, read_feeds};
-pub use joined::{JoinedSlots, join_slots, joined_row_key, read_joined};
+pub use joined::{join_slots, joined_row_key, read_joined};
 pub use keys::{
     entries_behind, entries_prefix, entry_key, feed_record_key, read_entry_key,
     read_feed_record_key,
@@ -40,6 +38,7 @@ pub use page::{
 pub use page_read::read_feed_answer;
 pub use record::{VnodeFeedPhase, VnodeFeedRecord};
 pub use retention::{DeadEntryBounds, RetentionPage, read_retention_page};
+pub use slot_positions::{SlotPositions, put_positions, read_positions};
 
 #[cfg(test)]
 mod tests;

@@ -11,13 +11,13 @@
 //!     or   2 (page) | end | level | floor | joined, as bridges | is level u8
 //!          | entries u32 | entries
 //! entry    = position | slot u16 LE | kind u8 (0 put, 1 delete) | key | has row u8 | [row]
-//! bridges  = count u32 | for each: position | slots
+//! bridges  = positions with their slots (slot_positions.rs)
 //! ```
 //! Flags: 1 with rows, 2 from a node that may own the slots no more. Strings have a length of u32;
 //! positions are as in tokens.
 
-use super::bridges::{ComparedSlots, put_bridges, take_positions};
-use super::joined::JoinedSlots;
+use super::bridges::ComparedSlots;
+use super::slot_positions::{SlotPositions, put_positions, take_positions};
 use crate::slots::{SLOTS, Slot};
 use base::codec::{Malformed, Reader, Writer};
 use base::feed::FeedEventKind;
@@ -30,8 +30,6 @@ use change_feed::{SlotSet, VnodePosition};
 
 const WITH_ROWS: u8 = 1;
 const FORMER_OWNER: u8 = 2;
-
-type MessageResult<T> = Result<T, Malformed>;
 
 /// Slots that are read behind a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +112,7 @@ pub struct VnodeFeedPage {
     /// Position of the last removed entry that was the last trace of its key.
     pub floor: VnodePosition,
     /// Slots that came to the node behind the positions from which they are read.
-    pub joined: JoinedSlots,
+    pub joined: SlotPositions,
     /// True if the page ends at `level`.
     pub is_level: bool,
 }
@@ -167,7 +165,7 @@ impl FeedQuestion {
     }
 
     /// Decodes a question.
-    pub fn take(from: &mut Reader<'_>) -> MessageResult<FeedQuestion> {
+    pub fn take(from: &mut Reader<'_>) -> Result<FeedQuestion, Malformed> {
         Ok(match from.u8("the kind of a feed's question")? {
             0 => FeedQuestion::Page(take_bucket(from)?, take_query(from)?),
             1 => {
@@ -207,7 +205,7 @@ impl FeedAnswer {
         };
         out.put_u8(2);
         [page.end, page.level, page.floor].into_iter().for_each(|position| position.put(out));
-        put_bridges(&page.joined, out);
+        put_positions(&page.joined, out);
         out.put_u8(page.is_level.into());
         out.put_u32(page.entries.len() as u32);
         for entry in &page.entries {
@@ -223,7 +221,7 @@ impl FeedAnswer {
     }
 
     /// Decodes an answer that fills these bytes. Its keys and rows are slices of them.
-    pub fn read(bytes: &Bytes) -> MessageResult<FeedAnswer> {
+    pub fn read(bytes: &Bytes) -> Result<FeedAnswer, Malformed> {
         let mut from = Reader::new(bytes);
         let answer = match from.u8("the kind of a feed's answer")? {
             0 => FeedAnswer::Absent,
@@ -236,7 +234,7 @@ impl FeedAnswer {
     }
 }
 
-fn take_query(from: &mut Reader<'_>) -> MessageResult<VnodeFeedQuery> {
+fn take_query(from: &mut Reader<'_>) -> Result<VnodeFeedQuery, Malformed> {
     let entries_max = from.u32("the entries of a feed's query")? as usize;
     let flags = from.u8("the flags of a feed's query")?;
     let count = from.u32("the sections of a feed's query")? as usize;
@@ -252,7 +250,7 @@ fn take_query(from: &mut Reader<'_>) -> MessageResult<VnodeFeedQuery> {
     Ok(VnodeFeedQuery { sections, entries_max, with_rows, of_former_owner })
 }
 
-fn take_page(source: &Bytes, from: &mut Reader<'_>) -> MessageResult<VnodeFeedPage> {
+fn take_page(source: &Bytes, from: &mut Reader<'_>) -> Result<VnodeFeedPage, Malformed> {
     let mut position = || VnodePosition::take(from);
     let (end, level, floor) = (position()?, position()?, position()?);
     let joined = take_positions(from)?;
@@ -273,7 +271,7 @@ fn take_page(source: &Bytes, from: &mut Reader<'_>) -> MessageResult<VnodeFeedPa
     Ok(VnodeFeedPage { entries, end, level, floor, joined, is_level })
 }
 
-fn take_entry(source: &Bytes, from: &mut Reader<'_>) -> MessageResult<SectionEntry> {
+fn take_entry(source: &Bytes, from: &mut Reader<'_>) -> Result<SectionEntry, Malformed> {
     let position = VnodePosition::take(from)?;
     let slot = Slot(take_u16(from)?.into());
     let kind = match from.u8("the kind of an entry")? {
@@ -292,13 +290,13 @@ fn take_entry(source: &Bytes, from: &mut Reader<'_>) -> MessageResult<SectionEnt
     Ok(SectionEntry { position, slot, kind, key, row })
 }
 
-fn take_bucket(from: &mut Reader<'_>) -> MessageResult<BucketName> {
+fn take_bucket(from: &mut Reader<'_>) -> Result<BucketName, Malformed> {
     let name = from.string(NAME_BYTES_MAX + 1 + BUCKET_NAME_BYTES_MAX, "bucket")?;
     let name = std::str::from_utf8(name).map_err(|_| Malformed("bucket"))?;
     BucketName::from_full(name).map_err(|_| Malformed("bucket"))
 }
 
-fn take_flag(from: &mut Reader<'_>) -> MessageResult<bool> {
+fn take_flag(from: &mut Reader<'_>) -> Result<bool, Malformed> {
     match from.u8("a flag of a feed's message")? {
         0 => Ok(false),
         1 => Ok(true),
@@ -306,7 +304,7 @@ fn take_flag(from: &mut Reader<'_>) -> MessageResult<bool> {
     }
 }
 
-fn take_u16(from: &mut Reader<'_>) -> MessageResult<u16> {
+fn take_u16(from: &mut Reader<'_>) -> Result<u16, Malformed> {
     const FIELD: &str = "the slots of a feed's message";
     Ok(u16::from_le_bytes(from.take(2, FIELD)?.try_into().map_err(|_| Malformed(FIELD))?))
 }

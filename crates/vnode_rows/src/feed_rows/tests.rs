@@ -161,10 +161,10 @@ fn answers_about_feeds_have_their_kept_bytes() {
     }
     let bridges = vec![(at(7), (0..2).collect::<SlotSet>())];
     let mut bytes = Vec::new();
-    put_bridges(&bridges, &mut bytes);
+    put_positions(&bridges, &mut bytes);
     assert_eq!(bytes, b"\x01\0\0\0\x01\x07\x01\x01\0\x02");
-    assert_eq!(take_bridges(&bytes), Ok(bridges));
+    assert_eq!(read_positions(&bytes), Ok(bridges));
     for end in 0..bytes.len() {
-        assert!(take_bridges(&bytes[..end]).is_err(), "cut at {end}");
+        assert!(read_positions(&bytes[..end]).is_err(), "cut at {end}");
     }
 }
