@@ -303,7 +303,7 @@ impl World {
             Flavour::Counted => self.judge_counts(nth),
             Flavour::Indexed => self.judge_indexes(nth),
             Flavour::Fed => self.judge_feeds(nth),
-            Flavour::Usual | Flavour::Freezes { .. } | Flavour::Away => {}
+            Flavour::Usual | Flavour::Freezes { .. } | Flavour::Away | Flavour::Installing => {}
         }
         self.look_at_wanted(nth);
         self.judge_applied(nth);
@@ -357,7 +357,7 @@ impl World {
             Flavour::Counted => Some(World::counted_request),
             Flavour::Indexed => Some(World::indexed_request),
             Flavour::Fed => Some(World::fed_request),
-            Flavour::Usual | Flavour::Freezes { .. } | Flavour::Away => None,
+            Flavour::Usual | Flavour::Freezes { .. } | Flavour::Away | Flavour::Installing => None,
         };
         if let Some(request) = request.filter(|_| self.steps.draw_bool(500)) {
             return request(self);
