@@ -13,6 +13,7 @@ use runtime::world;
 use std::ops::Range;
 use store::Trees;
 use vnode_rows::layout::StoredValue;
+use vnode_rows::name_pages::scan_keys;
 use vnode_rows::slots::{SLOTS, SlotSpan};
 
 /// Many more rows than the reaper handles in one turn.
@@ -88,7 +89,9 @@ fn list(node: &LoggedNode) -> ListWalk {
     let available = &node.node.available;
     let spans: Vec<_> = SlotSpan::all(&available.schema.ring().expect("a ring")).collect();
     let before = node.trees().statistics();
-    let (names, more) = available.scan_keys(&spans, &bucket(), None, ROWS).expect("sound");
+    let snapshot = node.trees().snapshot();
+    let page = scan_keys(&*snapshot, &spans, &bucket(), None, ROWS);
+    let (names, more) = page.expect("sound");
     let after = node.trees().statistics();
     assert_eq!((names.len(), more), (LEFT, false));
     ListWalk {

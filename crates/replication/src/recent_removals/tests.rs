@@ -16,6 +16,7 @@ use base::{
 use bytes::Bytes;
 use logic::consensus::Replica;
 use proptest::prelude::*;
+use replica_state::feed::AppliedFeeds;
 use replica_state::layout::Mark;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{MemoryTrees, Trees};
@@ -124,7 +125,9 @@ impl WatchedGroup {
         while let Some(index) = self.queue.next_proposal().map(|entry| entry.index) {
             let (payload, _) = self.queue.payload(index);
             self.queue.mark_proposed();
-            self.mark = apply_entry_to(GROUP, &self.trees, index, &payload, None).expect("memory");
+            let observers = (None, &AppliedFeeds::default());
+            let applied = apply_entry_to(GROUP, &self.trees, index, &payload, observers);
+            self.mark = applied.expect("memory");
         }
         self.queue.release_applied(LogIndex(u64::MAX));
     }

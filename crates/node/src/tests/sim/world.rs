@@ -68,12 +68,10 @@ pub(super) struct World {
     /// Additional fault of the history.
     pub flavour: Flavour,
     clients: Vec<Client>,
-    /// Scans of counted buckets, one for each group.
-    pub scans: Vec<Option<SimScan>>,
+    pub scans: Vec<Option<SimScan>>, // Of counted buckets, one for each group.
     /// Readers of feeds, several for each group.
     pub feed_readers: Vec<[ReplicaReader; READERS]>,
-    /// Judges, one for each group.
-    pub judges: Vec<Judge>,
+    pub judges: Vec<Judge>, // One for each group.
     /// Applied index that was reported to the judge, by node and group.
     pub judged: Vec<Vec<LogIndex>>,
     /// Highest index that a node got in a snapshot, by node and group.
@@ -303,7 +301,7 @@ impl World {
             Flavour::Counted => self.judge_counts(nth),
             Flavour::Indexed => self.judge_indexes(nth),
             Flavour::Fed => self.judge_feeds(nth),
-            Flavour::Usual | Flavour::Freezes { .. } | Flavour::Away | Flavour::Installing => {}
+            _ => {}
         }
         self.look_at_wanted(nth);
         self.judge_applied(nth);
@@ -357,7 +355,7 @@ impl World {
             Flavour::Counted => Some(World::counted_request),
             Flavour::Indexed => Some(World::indexed_request),
             Flavour::Fed => Some(World::fed_request),
-            Flavour::Usual | Flavour::Freezes { .. } | Flavour::Away | Flavour::Installing => None,
+            _ => None,
         };
         if let Some(request) = request.filter(|_| self.steps.draw_bool(500)) {
             return request(self);
