@@ -1,13 +1,16 @@
 //! Feeds of this node for readers at any node: pages, and the bridges behind which they go on.
 
+use super::key_owners::RingTarget;
+use super::message::VnodeQuestion;
 use super::reply;
 use crate::Available;
+use base::error::corrupt;
 use base::{BucketName, NodeId, Result};
 use change_feed::{SlotSet, VnodePosition};
 use std::sync::Arc;
 use vnode_rows::feed_rows::{
     BridgePlace, FeedAnswer, FeedQuestion, SlotPositions, VnodeFeedQuery, bridges_behind,
-    put_positions, read_feed_answer,
+    put_positions, read_feed_answer, read_positions,
 };
 use vnode_rows::slots::SlotSpan;
 
@@ -79,5 +82,23 @@ impl Available {
             bridges_behind(&*trees.snapshot(), (&bucket, copies), peer, &slots)
         })
         .await
+    }
+
+    /// Asks a node, or this one, for bridges.
+    pub(super) async fn bridges_at(
+        self: &Arc<Available>,
+        target: RingTarget,
+        question: FeedQuestion,
+    ) -> Result<SlotPositions> {
+        match question {
+            FeedQuestion::Bridges { bucket, peer, position, slots } if target.node == self.node => {
+                self.feed_bridges(bucket, (peer, position), slots).await
+            }
+            question => {
+                let question = VnodeQuestion::Feed(question).write();
+                let answer = self.ask_for_page(target, question).await?;
+                read_positions(&answer).map_err(corrupt)
+            }
+        }
     }
 }

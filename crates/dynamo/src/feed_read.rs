@@ -37,13 +37,13 @@ use change_feed::{
     VnodePlace, VnodeReader, decode_token, encode_token,
 };
 use logic::ring::Ring;
+use runtime::metrics::Metrics;
 use runtime::world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use vnode_rows::feed_rows::{
-    FeedAnswer, FeedQuestion, FeedSection, SectionEntry, SlotPositions, VnodeFeedPage,
-    VnodeFeedQuery, read_positions,
+    FeedAnswer, FeedQuestion, FeedSection, SectionEntry, VnodeFeedPage, VnodeFeedQuery,
 };
 use vnode_rows::layout::read_row;
 use vnode_rows::slots::SlotSpan;
@@ -115,6 +115,9 @@ impl Available {
         let (place, is_from_now) = read.start()?;
         self.wait_until_warm(FORWARD_MS_MAX).await;
         let page = self.read_feed_page(&read, place, is_from_now).await?;
+        if page.restart {
+            Metrics::count(&self.metrics.feed_restarts);
+        }
         Ok(Reply::new(LogIndex(0), Body::FeedPage(Box::new(page))))
     }
 
@@ -364,26 +367,6 @@ impl PageBuilder<'_> {
         let next = encode_token(&self.read.bucket, TokenForm::Available, &content);
         let (level, restart) = (self.reader.is_level(), self.reader.is_restarted());
         Ok(FeedPage { events: self.events, next, level, restart })
-    }
-}
-
-impl Available {
-    /// Asks a node for bridges.
-    async fn bridges_at(
-        self: &Arc<Available>,
-        target: RingTarget,
-        question: FeedQuestion,
-    ) -> Result<SlotPositions> {
-        match question {
-            FeedQuestion::Bridges { bucket, peer, position, slots } if target.node == self.node => {
-                self.feed_bridges(bucket, (peer, position), slots).await
-            }
-            question => {
-                let question = VnodeQuestion::Feed(question).write();
-                let answer = self.ask_for_page(target, question).await?;
-                read_positions(&answer).map_err(corrupt)
-            }
-        }
     }
 }
 
