@@ -10,36 +10,6 @@ use crate::reply::IndexRecord;
 use crate::{BucketName, Error, Key, Reason, Result, Version};
 use bytes::Bytes;
 
-/// Feed of a bucket: its property `feed`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FeedMode {
-    /// The bucket has no feed.
-    #[default]
-    Off,
-    /// Keys that changed. A change that a later one of its key has replaced may be left out.
-    Keys,
-    /// Keys that changed and the value of each change. In a consistent bucket every change is kept
-    /// for `feed_keep_ms`.
-    Values,
-}
-
-impl FeedMode {
-    /// All of them, by their numbers on the wire.
-    pub const ALL: [FeedMode; 3] = [FeedMode::Off, FeedMode::Keys, FeedMode::Values];
-    /// Names of all of them.
-    pub const NAMES: [&str; 3] = ["off", "keys", "values"];
-
-    /// Returns the name at every front-end.
-    pub fn name(self) -> &'static str {
-        FeedMode::NAMES[self as usize]
-    }
-
-    /// Parses that name. `None`: it is another text.
-    pub fn parse(text: &str) -> Option<FeedMode> {
-        FeedMode::ALL.into_iter().find(|mode| mode.name() == text)
-    }
-}
-
 /// Place at which a page of a feed begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FeedOrigin {
@@ -183,10 +153,10 @@ mod tests {
 
     #[test]
     fn names_of_modes_and_origins_are_parsed() {
-        for mode in FeedMode::ALL {
-            assert_eq!(FeedMode::parse(mode.name()), Some(mode));
+        for mode in crate::FeedMode::ALL {
+            assert_eq!(crate::FeedMode::parse(mode.name()), Some(mode));
         }
-        assert_eq!(FeedMode::parse("on"), None);
+        assert_eq!(crate::FeedMode::parse("on"), None);
         assert_eq!(FeedOrigin::parse(b"start"), FeedOrigin::Start);
         assert_eq!(FeedOrigin::parse(b"now"), FeedOrigin::Now);
         let token = FeedOrigin::Token(Bytes::from_static(b"AQ"));

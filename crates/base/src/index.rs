@@ -60,7 +60,8 @@ impl IndexState {
     }
 }
 
-/// Progress of building an index or a feed, in records: an estimate, except that all are done at the end.
+/// Progress of building an index or a feed, in records: an estimate, except that all are done at
+/// the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BuildProgress {
     /// Number of records that are there.

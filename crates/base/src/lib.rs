@@ -55,7 +55,7 @@ pub use cluster::{
 };
 pub use directory::{BucketPlace, DirectoryCall, MoveStep};
 pub use error::{Error, Kind, Reason, Result};
-pub use feed::{FeedEvent, FeedMode, FeedPage, FeedQuery};
+pub use feed::{FeedEvent, FeedPage, FeedQuery};
 pub use ids::{
     Actor, Ballot, BucketDigest, BucketId, ClusterId, ConfigurationId, GroupId, IncarnationId,
     LogIndex, Millis, NodeId, Partition, RetryId, SessionId, UserDigest, Version,
@@ -64,7 +64,9 @@ pub use index::{IndexCall, IndexDescription, IndexQuery};
 pub use level::FeatureLevel;
 pub use near::nearest;
 pub use networks::{IpNetworks, address_or_network};
-pub use properties::{BucketAudit, Consistency, DataType, Properties, Replication, SyncPolicy};
+pub use properties::{
+    BucketAudit, Consistency, DataType, FeedMode, Properties, Replication, SyncPolicy,
+};
 pub use quorum::{Quorum, Share, Shortfall};
 pub use range::{Bound, Range, RowContent};
 pub use reply::{

@@ -121,8 +121,8 @@ pub const FEED_PAGE_BYTES_MAX: usize = 256 * 1024;
 pub const FEED_TOKEN_BYTES_MAX: usize = 8 * 1024;
 /// Most requests that wait at a node for an event of a feed; one more is answered `too_many`.
 pub const FEED_WATCHERS_MAX: usize = 10_000;
-/// A node waits for so long at most for an event of a feed, in milliseconds; then it answers without
-/// one, and the reader asks again.
+/// A node waits for so long at most for an event of a feed, in milliseconds; then it answers
+/// without one, and the reader asks again.
 pub const FEED_WAIT_MS_MAX: u64 = 5_000;
 /// Time for which a feed keeps deletes and replaced changes if nothing else is said, in
 /// milliseconds: a day.

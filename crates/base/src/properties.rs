@@ -4,14 +4,15 @@
 //! that only available buckets have; a consistent bucket refuses them with an error.
 
 mod audit;
+mod feed;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use audit::BucketAudit;
+pub use feed::FeedMode;
 pub use table::PROPERTIES;
 
-use crate::feed::FeedMode;
 use crate::quorum::Quorum;
 use crate::{Error, Reason, Result, limits};
 

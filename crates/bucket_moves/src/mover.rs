@@ -144,11 +144,12 @@ impl Mover {
         self.test_point(MovePoint::Copied).await?;
         // Sooner than after the seal, because clients wait for a copy that starts again then.
         self.check_indexes(indexes)?;
-        self.check_feed(&feed)?;
+        self.check_feed(&feed).await?;
         let seal = self.seal().await?;
         self.test_point(MovePoint::Sealed).await?;
-        // From the seal on no index is begun.
+        // From the seal on no index and no feed is begun, and none is trimmed.
         self.check_indexes(indexes)?;
+        self.check_feed(&feed).await?;
         // Everything before the seal is applied, and its changes are captured.
         self.copy_changed(&copier, capture.take()?).await?;
         self.copy_feed(feed).await?;

@@ -198,8 +198,8 @@ impl MoveReconciler {
     }
 }
 
-/// Removes seals, intakes, indexes and feeds that no bucket needs. The directory must be read after them,
-/// so that it includes every bucket and every move that set one.
+/// Removes seals, intakes, indexes and feeds that no bucket needs. The directory must be read after
+/// them, so that it includes every bucket and every move that set one.
 async fn tidy(moves: &Arc<BucketMoves>, group: &Arc<Group>, state: &TidyState) -> Result<()> {
     moves.directory_master.wait_current().await?;
     let TidyState { epoch, marks, forgotten, .. } = state;

@@ -11,8 +11,8 @@ pub struct FeedPosition {
     pub era: u16,
     /// Index of the change in the log of the bucket's group.
     pub index: LogIndex,
-    /// Number of the entry among those of the index. Numbers below [`FeedPosition::CHANGES`] are of
-    /// entries for records that are older than the feed: a change of such a record in the same value
+    /// Number of the entry among those of the index. Numbers below [`FeedPosition::CHANGES`] are
+    /// those of records that are older than the feed: a change of such a record in the same value
     /// came later.
     pub ordinal: u32,
 }

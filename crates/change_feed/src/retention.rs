@@ -53,7 +53,7 @@ pub struct RetentionBounds {
     pub keep_ms: u64,
     /// Bytes of entries that are kept for their age. 0: no bound.
     pub keep_bytes: u64,
-    /// What was ever added to the feed.
+    /// Everything that was ever added to the feed.
     pub totals: FeedTotals,
 }
 

@@ -15,9 +15,9 @@ pub const SENT_FEED_BYTES_MAX: usize = KEY_BYTES_MAX + 1024;
 pub struct SentFeed {
     /// Record of the feed.
     pub record: FeedRecord,
-    /// What was ever added to it.
+    /// Everything that was ever added to it.
     pub totals: FeedTotals,
-    /// What was removed from it.
+    /// Everything that was removed from it.
     pub retention: Retention,
 }
 

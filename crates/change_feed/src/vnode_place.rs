@@ -24,7 +24,7 @@ const CATCH_UP: u8 = 2;
 const SCAN: u8 = 4;
 const AGAIN: u8 = 8;
 
-/// What a reader catches up with, after it came to a node.
+/// Part of a feed that a reader catches up with, after it came to a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CatchUp {
     /// Position of the last entry of the node when the reader came. [`VnodePosition::START`]: the
@@ -45,7 +45,7 @@ pub struct PartPlace {
     /// Position for which it knows all that the node had: there its last page reached the end. A
     /// bridge to another node begins here.
     pub covered: VnodePosition,
-    /// What it catches up with.
+    /// Part of the feed that it catches up with.
     pub catch_up: CatchUp,
 }
 

@@ -42,7 +42,7 @@ pub struct PageOutline {
     pub is_level: bool,
 }
 
-/// What a round asks.
+/// Questions of a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeedRound {
     /// Questions for pages.

@@ -10,7 +10,6 @@
 //! proportion to the differences; at most [`REPAIRS_MAX`] rows are repaired at a time.
 //! Never: removes a row (a merge only adds newer values).
 
-use super::join_set::JoinSet;
 use super::key_owners::RingTarget;
 use super::message::VnodeQuestion;
 use super::vnode_ops::{KeyRef, WritePolicy};
@@ -22,6 +21,7 @@ use base::{Error, Key, NodeId, Reason, Result};
 use logic::sync::{
     self, Effect, Event, Exchange, Leaf, ROWS_PER_PAGE_MAX, RowDigest, Side, Summary, SyncAnswer,
 };
+use runtime::join_set::JoinSet;
 use runtime::metrics::Metrics;
 use runtime::round::progress;
 use runtime::world;

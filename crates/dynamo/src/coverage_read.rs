@@ -16,7 +16,6 @@
 
 use super::coverage_plans::CoverageNeeds;
 use super::coverage_query::{CoverageQuery, PageRequest, QueryPage};
-use super::join_set::JoinSet;
 use super::key_owners::{RingTarget, no_ring};
 use crate::Available;
 use base::codec::Malformed;
@@ -28,6 +27,7 @@ use bytes::Bytes;
 use logic::coverage::{
     CoveragePlan, CoverageShare, CoverageShares, IncompleteCoverage, MergedRow, StreamMerge,
 };
+use runtime::join_set::JoinSet;
 use runtime::world;
 use runtime::world::sleep;
 use std::collections::BTreeSet;

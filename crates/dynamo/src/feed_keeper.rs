@@ -9,7 +9,7 @@
 //! Never: keeps a feed that was turned off; asks another node.
 
 use crate::Available;
-use base::feed::FeedMode;
+use base::FeedMode;
 use base::{BucketName, Properties, Result};
 use bytes::Bytes;
 use change_feed::VnodePosition;

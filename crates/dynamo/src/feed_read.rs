@@ -11,7 +11,6 @@
 //! hint or a repair.
 
 use super::coverage_plans::CoverageNeeds;
-use super::join_set::JoinSet;
 use super::key_owners::{RingTarget, no_ring};
 use super::key_request::{KeyRequest, unsupported};
 use super::message::VnodeQuestion;
@@ -37,6 +36,7 @@ use change_feed::{
     VnodePlace, VnodeReader, decode_token, encode_token,
 };
 use logic::ring::Ring;
+use runtime::join_set::JoinSet;
 use runtime::metrics::Metrics;
 use runtime::world;
 use std::collections::BTreeMap;

@@ -10,7 +10,6 @@
 //! was written meanwhile keeps its hint, and so does one whose owners have changed.
 //! Never: counts this node's own copy as a delivery.
 
-use super::join_set::JoinSet;
 use super::key_owners::RingTarget;
 use super::message::VnodeQuestion;
 use super::pending_hints::StoredHints;
@@ -22,6 +21,7 @@ use base::limits::FORWARD_MS_MAX;
 use base::{NodeId, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
+use runtime::join_set::JoinSet;
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
 use runtime::round::progress;

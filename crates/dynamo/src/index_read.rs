@@ -15,7 +15,6 @@
 use super::coverage_plans::CoverageNeeds;
 use super::coverage_read::CoverageRead;
 use super::index_coverage::IndexEntries;
-use super::join_set::JoinSet;
 use super::key_request::{KeyRequest, excessive, request_timeout, unsupported};
 use super::vnode_ops::WritePolicy;
 use crate::Available;
@@ -31,6 +30,7 @@ use bytes::Bytes;
 use indexes::{DefinitionSet, FieldQuery, IndexEntry, IndexField, Term};
 use logic::coverage::MergedRow;
 use logic::quorum::QuorumError;
+use runtime::join_set::JoinSet;
 use runtime::mutants::Mutant;
 use runtime::world;
 use std::collections::BTreeMap;

@@ -44,7 +44,6 @@ mod index_mends;
 mod index_query;
 mod index_read;
 pub mod index_upkeep;
-mod join_set;
 mod key_index_read;
 mod key_owners;
 mod key_request;

@@ -157,9 +157,7 @@ impl VnodeQuestion {
                 put_key_ref(key_ref, out);
                 out.put_u8(u8::from(policy.sync) | u8::from(policy.keep_newest_only) << 1);
                 out.put_u8(hint.is_some().into());
-                if let Some(hint) = hint {
-                    out.put_u64(hint.0);
-                }
+                hint.iter().for_each(|hint| out.put_u64(hint.0));
                 out.extend_from_slice(row);
             }
             VnodeQuestion::Forward(request) => {

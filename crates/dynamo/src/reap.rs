@@ -18,7 +18,6 @@
 //! Never: drops a row while the ring changes; uses a wall clock to decide whether a row may be
 //! dropped.
 
-use super::join_set::JoinSet;
 use super::message::{TOMBSTONES_MAX, VnodeQuestion};
 use super::row_change::RowTransition;
 use super::vnode_ops::{KeyRef, WritePolicy};
@@ -29,6 +28,7 @@ use base::limits::FORWARD_MS_MAX;
 use base::{NodeId, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
+use runtime::join_set::JoinSet;
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
 use runtime::world::{self, sleep_or_cancelled, until_next};

@@ -9,11 +9,11 @@
 //! clock of the asking node. A change that is decided later can't be undone: the caller gets an
 //! error, and the orphan sweep of the former owner sends the rows of that time to the owners.
 
-use super::join_set::JoinSet;
 use super::message::{VnodeQuestion, WriteAdmission};
 use crate::Available;
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Reason, Result};
+use runtime::join_set::JoinSet;
 use runtime::log_writer::store_error;
 use runtime::world;
 use std::sync::Arc;

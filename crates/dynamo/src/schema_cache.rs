@@ -3,7 +3,7 @@
 
 use super::contexts::ContextKey;
 use super::owners_table::OwnersTable;
-use base::feed::FeedMode;
+use base::FeedMode;
 use base::{BucketName, ClusterSecret, Consistency, Partition, Properties};
 use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};

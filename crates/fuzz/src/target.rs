@@ -1,8 +1,8 @@
 //! Table of all fuzz targets, with the limits of each.
 
 use crate::targets::{
-    codecs, connections, contexts, data_dir, directory, indexes, log, members, peers, records,
-    replica, trees,
+    codecs, connections, contexts, data_dir, directory, feeds, indexes, log, members, peers,
+    records, replica, trees,
 };
 
 /// Memory of a decoder: what a large message and its elements take.
@@ -52,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     Target { cases: 300, ..decoder("data_dir", data_dir::run) },
     decoder("directory", directory::rows),
     decoder("index_rows", indexes::rows),
+    decoder("feeds", feeds::run),
     // What clients and operators send.
     decoder("contexts", contexts::run),
     decoder("names", contexts::names),

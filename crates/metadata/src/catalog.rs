@@ -307,8 +307,8 @@ impl Catalog {
         self.counted.subscribe()
     }
 
-    /// Returns the buckets with a feed, by group and number there, as a watch, for callers that wait
-    /// for a change.
+    /// Returns the buckets with a feed, by group and number there, as a watch, for callers that
+    /// wait for a change.
     pub fn watch_fed(&self) -> watch::Receiver<BTreeMap<(GroupId, BucketId), BucketName>> {
         self.fed.subscribe()
     }

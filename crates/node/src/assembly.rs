@@ -5,21 +5,20 @@
 //!
 //! Never: begins anything; that is `startup.rs`.
 
-use crate::Node;
 use crate::access::Authorizer;
 use crate::act_recorder::{ActRecorder, PendingRecords};
 use crate::answers::Answers;
 use crate::cluster::{ClusterAgent, ClusterView, MemberCalls, OwnIncarnations};
 use crate::diagnostics::Diagnostics;
-use crate::feed_read::FeedWatchers;
+use crate::feed_page::FeedWatchers;
 use crate::levels::LevelKeeper;
 use crate::locator::GroupLocator;
 use crate::moves::{RoutedDirectory, move_settings};
 use crate::readiness::Readiness;
-use crate::ring;
 use crate::route::Router;
 use crate::settings::NodeSettings;
 use crate::status_reader::StatusReader;
+use crate::{Node, ring};
 use base::{BucketName, ClusterDescription, ClusterId, GroupId, NodeId, Result};
 use bucket_moves::{BucketMoves, Transfers};
 use dynamo::failure_detector::PeerHealth;

@@ -4,7 +4,7 @@
 //! this number from its own rows, and says in which phase they are. So a directory that is older
 //! than the group's rows, or newer, refuses a query and never lets one miss a record.
 
-use crate::feed_read::answer_feed;
+use crate::feed_page::answer_feed;
 use crate::index_keeper::{failure_cause, progress_of};
 use base::index::{BuildProgress, IndexContent, IndexQuery, index_failed, no_such_index};
 use base::reply::IndexRecord;
@@ -33,7 +33,7 @@ pub(crate) fn read_rows(
 ) -> Result<Reply> {
     match read {
         Read::Index(query) => answer_query(catalog, group, of, (query, None)),
-        Read::Feed(query) => answer_feed(group, of, query),
+        Read::Feed(query) => answer_feed(group, (of.name, of.bucket), query),
         read => read::read(group, of.bucket, read),
     }
 }

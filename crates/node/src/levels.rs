@@ -121,8 +121,8 @@ impl GroupLocator {
     /// Refuses a call that needs a feature level above the one in force. A node of an earlier
     /// program that became master of a group with counted buckets would change their rows without
     /// their counts, one that is asked for keys of audited buckets would record nothing, one that
-    /// knows no users would serve everybody, and one that knows no indexes or feeds would write rows
-    /// without their entries or events.
+    /// knows no users would serve everybody, and one that knows no indexes or feeds would write
+    /// rows without their entries or events.
     pub(crate) fn check_level(&self, call: &DirectoryCall) -> Result<()> {
         let in_force = self.catalog.cluster().level;
         let changes = match call {

@@ -4,7 +4,7 @@ use crate::access::Authorizer;
 use crate::act_recorder::{ActRecorder, PendingRecords};
 use crate::answers::Answers;
 use crate::diagnostics::Diagnostics;
-use crate::feed_read::{FeedWatchers, event_wait};
+use crate::feed_page::{FeedWatchers, event_wait};
 use crate::flow::{Caller, Flow};
 use crate::levels::LevelKeeper;
 use crate::locator::GroupLocator;

@@ -1,12 +1,12 @@
-//! Keeper of feeds: begins, builds, trims and ends the feeds of buckets in the groups that this node
-//! leads, as the buckets' properties say.
+//! Keeper of feeds: begins, builds, trims and ends the feeds of buckets in the groups that this
+//! node leads, as the buckets' properties say.
 //!
 //! The rows of a group say which feeds stand there, and every replica adds changes to those in any
 //! case (`replica_state/feed/`). So it does not matter when this loop acts on a change of a
 //! property, nor on which node: the next master goes on where the last one stopped.
 //!
-//! Promises: one step at a time on a node, each at most a page; steps read and write 32 MiB a second
-//! at most, and take half of a thread's time; without feeds the loop does nothing.
+//! Promises: one step at a time on a node, each at most a page; steps read and write 32 MiB a
+//! second at most, and take half of a thread's time; without feeds the loop does nothing.
 //! Never: decides which buckets have feeds; answers a query.
 
 use crate::groups::Groups;
@@ -15,7 +15,7 @@ use base::error::shutting_down;
 use base::{BucketId, BucketName, FeedMode, GroupId, Result};
 use change_feed::{FeedPhase, FeedRecord};
 use metadata::catalog::Catalog;
-use replica_state::feed::is_trim_due;
+use replica_state::feed::due_page;
 use replication::bucket::Bucket;
 use replication::group::Group;
 use runtime::metrics::Metrics;
@@ -69,7 +69,7 @@ enum FeedTask {
 
 /// Outcome of one look at all groups.
 #[derive(Default)]
-struct RoundOutcome {
+struct FeedRoundOutcome {
     /// Feeds of which steps are due or under way.
     stepped: BTreeSet<(GroupId, BucketId)>,
     /// Bytes that steps read and wrote.
@@ -126,7 +126,7 @@ impl FeedKeeper {
     /// the next check.
     async fn check(&mut self) -> Duration {
         let began_ms = world::milliseconds();
-        let mut outcome = RoundOutcome::default();
+        let mut outcome = FeedRoundOutcome::default();
         for group in self.groups.all() {
             round::progress();
             if group.id == GroupId::DIRECTORY || !group.leadership.is_master() {
@@ -180,7 +180,7 @@ impl FeedKeeper {
         tasks
     }
 
-    async fn tend(&mut self, group: &Arc<Group>, outcome: &mut RoundOutcome) -> Result<()> {
+    async fn tend(&mut self, group: &Arc<Group>, outcome: &mut FeedRoundOutcome) -> Result<()> {
         let epoch = group.leadership.epoch();
         let mut tasks = self.tasks(group);
         let changes = |task| matches!(task, FeedTask::Begin { .. } | FeedTask::End);
@@ -206,7 +206,7 @@ impl FeedKeeper {
         (group, epoch): (&Arc<Group>, u64),
         bucket: &Arc<Bucket>,
         task: FeedTask,
-        outcome: &mut RoundOutcome,
+        outcome: &mut FeedRoundOutcome,
     ) -> Result<()> {
         let id = bucket.id.0;
         match task {
@@ -233,7 +233,7 @@ impl FeedKeeper {
         &mut self,
         (group, epoch): (&Arc<Group>, u64),
         bucket: &Arc<Bucket>,
-        outcome: &mut RoundOutcome,
+        outcome: &mut FeedRoundOutcome,
     ) -> Result<()> {
         let place = (group.id, bucket.id);
         let Some(record) = group.feeds.find(bucket.id) else { return Ok(()) };
@@ -261,21 +261,22 @@ impl FeedKeeper {
         &self,
         (group, epoch): (&Arc<Group>, u64),
         bucket: &Arc<Bucket>,
-        outcome: &mut RoundOutcome,
+        outcome: &mut FeedRoundOutcome,
     ) -> Result<()> {
         let (trimmed, bucket) = (group.clone(), bucket.clone());
         let trim = move || {
             let snapshot = trimmed.shared.trees.snapshot();
             let (place, now) = ((trimmed.id, bucket.id), trimmed.now());
-            let is_due = is_trim_due(&*snapshot, place, &bucket.properties, now)?;
+            let page = due_page(&*snapshot, place, &bucket.properties, now)?;
             drop(snapshot);
-            if is_due { trimmed.trim_feed(&bucket, epoch).map(Some) } else { Ok(None) }
+            let trim = |page| Ok((trimmed.trim_feed(&bucket, &page, epoch)?, page.bytes));
+            page.map(trim).transpose()
         };
         let tasks = &self.lifecycle.tasks.loops;
         let step = tasks.run_blocking(trim).await.unwrap_or_else(|| Err(shutting_down()))?;
-        if let Some(step) = step {
+        if let Some((step, bytes)) = step {
             Metrics::add(&self.metrics.feed_entries_removed, step.removed);
-            outcome.bytes += step.bytes as u64;
+            outcome.bytes += bytes as u64;
             outcome.is_busy |= step.has_more;
         }
         Ok(())

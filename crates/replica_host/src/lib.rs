@@ -2,9 +2,9 @@
 //! with the data directory, the flushes and the maintenance that they share.
 //!
 //! Knows which replicas are here, how they come back from the disk, who drives them, when the store
-//! is flushed, merged, compared and copied, and when feeds are built and trimmed. It knows no request of a client and no way of
-//! one: it asks no other node but through the replicas' own messages, and nobody here decides
-//! which groups the node should have.
+//! is flushed, merged, compared and copied, and when feeds are built and trimmed. It knows no
+//! request of a client and no way of one: it asks no other node but through the replicas' own
+//! messages, and nobody here decides which groups the node should have.
 //!
 //! Promises: what was acknowledged is found again after a crash; no record of the log is dropped
 //! that a replica here still needs; after a failure nothing is acknowledged any more.

@@ -1,13 +1,13 @@
 //! Application of decided entries: puts an entry's effects and the applied mark into the store, in
 //! one batch.
 
-use super::entry::{EntryHead, read_entry};
 use super::group::{Group, Observer};
 use super::seals::BOOKKEEPING_BUCKET;
 use base::error::corrupt;
 use base::{Error, GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
 use replica_state::comparison::is_marker;
+use replica_state::entry::{EntryHead, read_entry};
 use replica_state::feed::{AppliedFeeds, EntryStamp};
 use replica_state::layout::{self, Mark};
 use runtime::log_writer::store_error;
@@ -129,8 +129,8 @@ pub fn apply_entry_to(
     apply_entry(group, trees, index, payload, observers).map(|(mark, _)| mark)
 }
 
-/// Observer of rows of bucket 0, if there is one, and the feeds to which changes are added: those of
-/// the rows in `trees`.
+/// Observer of rows of bucket 0, if there is one, and the feeds to which changes are added: those
+/// of the rows in `trees`.
 pub type EntryObservers<'a> = (Option<&'a dyn Observer>, &'a AppliedFeeds);
 
 /// Applies an entry's effects and its applied mark in one batch. Returns the new mark, and the
@@ -207,7 +207,7 @@ fn apply_entry(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pending_entry::{EntryBuffers, PendingEntry};
+    use replica_state::pending_entry::{EntryBuffers, PendingEntry};
     use store::MemoryTrees;
 
     #[test]

@@ -9,11 +9,11 @@
 //! copied, is returned after its change.
 
 use super::dirty_keys::{CopyPosition, DirtyKeys};
-use super::entry::read_entry;
 use super::group::Group;
 use base::error::corrupt;
 use base::{BucketId, Error, Reason, Result};
 use bytes::Bytes;
+use replica_state::entry::read_entry;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

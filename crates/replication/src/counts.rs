@@ -15,13 +15,13 @@
 //! is 0 if the count is complete. An expired row counts until it is swept.
 //! Never: reads a row (`row_counting.rs` does).
 
-use super::pending_entry::PendingEntry;
 use super::seals::BOOKKEEPING_BUCKET;
 use base::codec::{Malformed, Reader};
 use base::error::corrupt;
 use base::{BucketId, GroupId, Result, Version};
 use bytes::Bytes;
 use replica_state::layout::{self, StoredRow};
+use replica_state::pending_entry::PendingEntry;
 use runtime::log_writer::store_error;
 use runtime::mutants::Mutant;
 use std::collections::{BTreeMap, BTreeSet};

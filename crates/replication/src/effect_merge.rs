@@ -6,10 +6,10 @@
 //! the caller stops, are not touched.
 
 use super::budget::Budget;
-use super::pending_entry::PendingEntry;
 use base::Result;
 use base::range::Direction;
 use bytes::Bytes;
+use replica_state::pending_entry::PendingEntry;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;

@@ -86,11 +86,11 @@ mod tests {
     use crate::counts::BucketCounts;
     use crate::group_indexes::GroupIndexes;
     use crate::overlay::StoreSource;
-    use crate::pending_entry::{EntryBuffers, PendingEntry};
     use crate::recent_removals::RecentRemovals;
     use base::limits::SESSION_TTL_MS;
     use base::{BucketDigest, GroupId, LogIndex, SessionId};
     use replica_state::layout::StoredSession;
+    use replica_state::pending_entry::{EntryBuffers, PendingEntry};
     use std::collections::VecDeque;
     use store::MemoryTrees;
 

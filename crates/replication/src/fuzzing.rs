@@ -1,12 +1,12 @@
 //! Fuzzing: what must hold of entries, kept rows and comparisons, whatever their bytes are. Only
 //! the crate `fuzz` builds this.
 
-use super::entry::{read_entry, read_stop_sign};
 use super::outcome::{self, StoredOutcome};
 use super::seals::Seal;
 use super::{apply, inbox, witness_log};
 use base::{GroupId, LogIndex, Reason};
 use bytes::Bytes;
+use replica_state::entry::{read_entry, read_stop_sign};
 use replica_state::feed::AppliedFeeds;
 use replica_state::index_row::EntryRow;
 use replica_state::layout::{self, Mark};

@@ -1,6 +1,5 @@
 //! Events for consensus from outside the driver: messages of other members, and written records.
 
-use super::entry::read_stop_sign;
 use super::group::Group;
 use super::inbox::{InboxMessage, read};
 use super::state::GroupState;
@@ -8,6 +7,7 @@ use base::codec::Malformed;
 use base::{Millis, NodeId};
 use bytes::Bytes;
 use logic::consensus::{Body, Event};
+use replica_state::entry::read_stop_sign;
 use runtime::log_writer::AppendCompletion;
 use store::RecordKind;
 

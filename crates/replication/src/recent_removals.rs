@@ -14,8 +14,9 @@
 use base::{Version, codec};
 use runtime::world;
 
-/// Number of slots: 32 KiB for a group whose rows are removed. After `n` other rows were written and
-/// removed since a version, an absent key seems written with a probability of about `n` / 4,096.
+/// Number of slots: 32 KiB for a group whose rows are removed. After `n` other rows were written
+/// and removed since a version, an absent key seems written with a probability of about
+/// `n` / 4,096.
 const SLOTS: usize = 4_096;
 
 /// See the head of this file. The default knows nothing: each key may have been written.

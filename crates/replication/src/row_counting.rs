@@ -5,12 +5,12 @@
 //! and none that it has just looked up; one of another bucket reads none more.
 
 use super::overlay::Overlay;
-use super::pending_entry::Savepoint;
 use super::row_change::RowBefore;
 use crate::bucket::Bucket;
 use base::{BucketId, Error, Reason, Result};
 use bytes::Bytes;
 use replica_state::layout::{self, StoredRow};
+use replica_state::pending_entry::Savepoint;
 
 /// State of an update to which [`Overlay::undo`] returns.
 #[derive(Clone, Copy)]
@@ -118,11 +118,11 @@ mod tests {
     use crate::evaluate::evaluate;
     use crate::group_indexes::GroupIndexes;
     use crate::overlay::StoreSource;
-    use crate::pending_entry::{EntryBuffers, PendingEntry};
     use crate::recent_removals::RecentRemovals;
     use base::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, When};
     use base::{GroupId, Key, LogIndex, Properties, Update, Value, Version};
     use replica_state::layout::row_key;
+    use replica_state::pending_entry::{EntryBuffers, PendingEntry};
     use std::cell::Cell;
     use std::collections::VecDeque;
     use std::ops::Bound;

@@ -91,8 +91,8 @@ impl Group {
         self.write_own(&mut guard, write, on_written)
     }
 
-    /// Writes rows of the group's own, as [`Self::write_bookkeeping`]. `epoch`: the leadership epoch
-    /// in which the caller decided it. Errors: `Changed` if that epoch has ended, and another
+    /// Writes rows of the group's own, as [`Self::write_bookkeeping`]. `epoch`: the leadership
+    /// epoch in which the caller decided it. Errors: `Changed` if that epoch has ended, and another
     /// master may have decided otherwise.
     pub(super) fn write_in_epoch<T>(
         &self,

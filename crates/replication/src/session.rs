@@ -231,11 +231,11 @@ mod tests {
     use crate::counts::BucketCounts;
     use crate::group_indexes::GroupIndexes;
     use crate::overlay::StoreSource;
-    use crate::pending_entry::{EntryBuffers, PendingEntry};
     use crate::recent_removals::RecentRemovals;
     use base::request::Expiry;
     use base::{BucketId, GroupId, Key, Properties, Value};
     use bytes::Bytes;
+    use replica_state::pending_entry::{EntryBuffers, PendingEntry};
     use std::collections::VecDeque;
     use std::ops::Bound;
     use store::{Snapshot, StoreError, TreeRow};

@@ -1,11 +1,11 @@
 //! Log of a witness: the entries that it keeps of a group in place of rows.
 
-use super::entry::{EntryHead, read_entry};
 use super::shared::Shared;
 use base::error::corrupt;
 use base::limits::UNDECIDED_BYTES_MAX;
 use base::{Error, GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
+use replica_state::entry::{EntryHead, read_entry};
 use replica_state::layout::{self, Mark};
 use runtime::log_writer::store_error;
 use std::collections::VecDeque;

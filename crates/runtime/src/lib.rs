@@ -9,6 +9,7 @@
 pub mod beat;
 pub mod disk_space;
 pub mod file_tasks;
+pub mod join_set;
 pub mod log_writer;
 pub mod maintenance_signal;
 pub mod metrics;

@@ -2,7 +2,7 @@
 
 use super::{
     AUDIT, BYTES_MAX, BYTES_MAX_MOST, BucketAudit, CONSISTENCY, COUNTED, Consistency, DataType,
-    FEED, FEED_KEEP_BYTES, FEED_KEEP_MS, FeedMode, Properties, Property, PropertyShape, SyncPolicy,
+    Properties, Property, PropertyShape, SyncPolicy, feed,
 };
 use crate::limits::{KEY_BYTES_MAX, REPLICAS_MAX, SIBLINGS_HARD_MAX, TTL_MS_MAX, VALUE_BYTES_MAX};
 use crate::quorum::Quorum;
@@ -208,31 +208,9 @@ pub const PROPERTIES: [Property; 27] = [
         get: |p| p.audit.name().into(),
         set: |p, text| BucketAudit::parse(text).map(|audit| p.audit = audit),
     },
-    Property {
-        name: FEED,
-        doc: "feed of the bucket's changes: off, keys (of what changed) or values (of every \
-              change, too)",
-        consistency: None,
-        shape: PropertyShape::Word(&FeedMode::NAMES),
-        get: |p| p.feed.name().into(),
-        set: |p, text| FeedMode::parse(text).map(|feed| p.feed = feed),
-    },
-    Property {
-        name: FEED_KEEP_MS,
-        doc: "time for which the feed keeps deletes and replaced changes, in milliseconds",
-        consistency: None,
-        shape: PropertyShape::Number(0, TTL_MS_MAX),
-        get: |p| p.feed_keep_ms.to_string(),
-        set: |p, text| number(text, 0, TTL_MS_MAX).map(|ms| p.feed_keep_ms = ms),
-    },
-    Property {
-        name: FEED_KEEP_BYTES,
-        doc: "maximum bytes of the events that the feed keeps for this time; 0: no maximum",
-        consistency: None,
-        shape: PropertyShape::Number(0, BYTES_MAX_MOST),
-        get: |p| p.feed_keep_bytes.to_string(),
-        set: |p, text| number(text, 0, BYTES_MAX_MOST).map(|bytes| p.feed_keep_bytes = bytes),
-    },
+    feed::MODE,
+    feed::KEEP_MS,
+    feed::KEEP_BYTES,
 ];
 
 type PropertyGetter = fn(&Properties) -> String;

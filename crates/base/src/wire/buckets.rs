@@ -7,11 +7,11 @@ use super::fields::{FieldReader, FieldWriter};
 use super::request::{put_name, take_name};
 use super::{WireResult, available};
 use crate::codec::Malformed;
-use crate::feed::FeedMode;
 use crate::limits::{
     BUCKETS_MAX, FEED_KEEP_BYTES_DEFAULT, FEED_KEEP_MS_DEFAULT, KEY_BYTES_MAX, NAME_BYTES_MAX,
     TTL_MS_MAX, VALUE_BYTES_MAX,
 };
+use crate::properties::FeedMode;
 use crate::properties::{
     BYTES_MAX_MOST, BucketAudit, Consistency, Properties, Replication, SyncPolicy,
 };

@@ -1,7 +1,8 @@
 //! Copy of a moving bucket's feed: its entries as they are, from the last copied position on.
 //!
-//! Entries are added at the end alone, so each is read once. None is removed meanwhile: the keeper
-//! of feeds leaves a moving bucket alone.
+//! Entries are added at the end alone, so each is read once. The keeper of feeds leaves a moving
+//! bucket alone. A copy during which entries were removed all the same starts again: without the
+//! delete behind it, a copied put would say that its key is still there.
 
 use super::Mover;
 use crate::message::Item;
@@ -17,8 +18,8 @@ use store::Chunk;
 /// Copier of a feed.
 pub(super) struct FeedCopier {
     group: Arc<Group>,
-    /// Record of the feed as of the move's begin. `None`: there is nothing to copy.
-    record: Option<FeedRecord>,
+    /// The feed as of the move's begin. `None`: there is nothing to copy.
+    begun: Option<SentFeed>,
     prefix: Bytes,
     /// Tree key of the last copied entry.
     after: Option<Bytes>,
@@ -28,7 +29,7 @@ pub(super) struct FeedCopier {
 impl FeedCopier {
     /// Reads the next part. Blocks. `None`: all present entries were read.
     fn next_part(&mut self) -> Result<Option<Vec<Item>>> {
-        if self.record.is_none() {
+        if self.begun.is_none() {
             return Ok(None);
         }
         let snapshot = self.group.shared.trees.snapshot();
@@ -46,10 +47,10 @@ impl FeedCopier {
 impl Mover {
     /// Returns the copier of the bucket's feed as it is now.
     pub(super) async fn feed_copier(&self) -> Result<FeedCopier> {
-        let record = self.read_sent_feed().await?.map(|sent| sent.record);
+        let begun = self.read_sent_feed().await?;
         let prefix = feed_prefix(self.source.id, self.bucket.id);
         let part_bytes = self.moves.settings.part_bytes;
-        Ok(FeedCopier { group: self.source.clone(), record, prefix, after: None, part_bytes })
+        Ok(FeedCopier { group: self.source.clone(), begun, prefix, after: None, part_bytes })
     }
 
     /// Returns the bucket's feed for the target.
@@ -70,25 +71,26 @@ impl Mover {
         }
     }
 
-    /// Checks that the target has the feed. Errors: `Changed`, so that the copy starts again.
-    pub(super) fn check_feed(&self, feed: &FeedCopier) -> Result<()> {
-        let present = self.source.feeds.find(self.bucket.id);
-        let present = present.filter(|record| record.phase.is_in_force());
-        let is_known = |present: &FeedRecord| {
-            // The last era can't be received: the target begins another feed.
-            SentFeed::received_era(present).is_none()
-                || feed.record.as_ref().is_some_and(|begun| begun.making == present.making)
-        };
-        if present.is_none_or(|present| is_known(&present)) {
+    /// Checks that the copied entries are those of the feed. Errors: `Changed`, so that the copy
+    /// starts again.
+    pub(super) async fn check_feed(&self, feed: &FeedCopier) -> Result<()> {
+        // What has ended ends at the target, too.
+        let Some(present) = self.read_sent_feed().await? else { return Ok(()) };
+        let is_copied = feed.begun.as_ref().is_some_and(|begun| {
+            let (begun_removed, removed) = (begun.retention.removed, present.retention.removed);
+            begun.record.making == present.record.making && begun_removed == removed
+        });
+        if is_copied {
             return Ok(());
         }
-        Err(Error::new(Reason::Changed, "the feed of the bucket was begun during the copy"))
+        let text = "the feed of the bucket was begun or trimmed during the copy";
+        Err(Error::new(Reason::Changed, text))
     }
 }
 
 impl FeedCopier {
     /// Returns the record with which the target begins to receive the feed.
     pub(super) fn record(&self) -> Option<FeedRecord> {
-        self.record.clone()
+        self.begun.as_ref().map(|sent| sent.record.clone())
     }
 }

@@ -10,7 +10,6 @@
 //! hints: `pw` of the present owners and `pw` of the next must have it.
 
 use crate::Available;
-use crate::join_set::JoinSet;
 use crate::key_owners::{KeyOwners, RingTarget};
 use crate::message::VnodeQuestion;
 use crate::owners_table::{OwnersTable, PartitionOwners};
@@ -19,6 +18,7 @@ use crate::vnode_ops::{KeyRef, WritePolicy};
 use base::{Error, NodeId, Reason, Result, Share, Shortfall};
 use bytes::Bytes;
 use logic::ring::Ring;
+use runtime::join_set::JoinSet;
 use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
 use std::sync::Arc;

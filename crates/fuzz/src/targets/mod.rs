@@ -9,6 +9,7 @@ pub mod connections;
 pub mod contexts;
 pub mod data_dir;
 pub mod directory;
+pub mod feeds;
 pub mod indexes;
 pub mod log;
 pub mod members;

@@ -14,9 +14,9 @@ use crate::route::Router;
 use base::limits::MASTER_WAIT_MS_MAX;
 use base::{BucketName, Call, GroupId, LogIndex, NodeId, Principal, Read, ReadLevel, Request};
 use bytes::Bytes;
+use runtime::join_set::JoinSet;
 use runtime::world::{self, sleep};
 use std::time::Duration;
-use tokio::task::JoinSet;
 use transport::Peers;
 
 /// Longest wait for the members.
@@ -52,21 +52,22 @@ impl Router {
         let request = Request { bucket: BucketName::default(), call: read, retry: None };
         let question = message::write(index, Some(&Principal::Node), &request);
         let question = question.expect("an empty read is short");
-        let mut answers = JoinSet::new();
+        let (mut answers, mut asked) = (JoinSet::new(), 0);
         for member in &self.locator.catalog.cluster().members {
             if member.node == links.node || !links.is_linked(member.node) {
                 continue;
             }
             let (peers, question) = (peers.clone(), question.clone());
             let (node, name) = (member.node, member.name.clone());
-            answers.spawn(async move {
+            asked += 1;
+            answers.push(async move {
                 let is_lagging = !has_applied((&peers, node), question, within).await;
                 is_lagging.then_some(name)
             });
         }
         let mut lagging = Vec::new();
-        while let Some(Ok(name)) = answers.join_next().await {
-            lagging.extend(name);
+        for _ in 0..asked {
+            lagging.extend(answers.next().await);
         }
         lagging.sort();
         lagging

@@ -71,7 +71,9 @@ impl<'a> FeedDerivation<'a> {
     /// Takes the next effect.
     #[inline]
     pub fn observe(&mut self, change: &RowChange) {
-        if self.records.is_some() || is_record(change.key()) {
+        // The directory has rows of other kinds under the same key.
+        let is_record = || is_record(change.key()) && self.group != GroupId::DIRECTORY;
+        if self.records.is_some() || is_record() {
             self.note(change);
         }
     }

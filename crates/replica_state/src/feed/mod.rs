@@ -6,24 +6,25 @@
 //! effect in it, in the same batch: a pure function of the entry and of the records before it, so
 //! all replicas add the same, and so does a replay.
 //!
-//! Promises: a row and its feed entry become visible together; positions rise; a bucket without a
-//! feed costs a check of one flag for each entry of the log, and in a group with feeds one look-up
-//! for each effect.
+//! Promises: a row and its feed entry become visible together; positions rise; in a group without
+//! feeds, an effect costs a comparison of a few bytes of its key, and in a group with feeds one
+//! look-up.
 //! Never: decides which buckets have feeds; removes an entry.
 //! Read next: `applied.rs`, `derivation.rs`, then `page.rs`.
 
 mod applied;
 mod check;
 mod derivation;
+mod due_page;
 mod extent;
 mod page;
 mod rows;
 mod sending;
-mod trim_check;
 
 pub use applied::AppliedFeeds;
 pub use check::{FeedMismatch, check_feed};
 pub use derivation::{EntryStamp, FeedDerivation};
+pub use due_page::{DueEntry, DuePage, due_page};
 pub use extent::{FeedExtent, feed_extent};
 pub use page::{FeedAnswer, FoundPage, PageOrigin, PageQuery, read_page};
 pub use rows::{
@@ -32,7 +33,6 @@ pub use rows::{
 };
 
 pub use sending::sent_feed;
-pub use trim_check::is_trim_due;
 
 #[cfg(test)]
 mod tests;

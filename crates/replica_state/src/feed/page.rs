@@ -45,8 +45,8 @@ pub struct PageQuery {
     pub bytes_max: usize,
     /// True if events have their records.
     pub has_values: bool,
-    /// Index up to which the log is decided, if the replica knows. A token that is ahead of it is of
-    /// a history that was lost: an older checkpoint was restored.
+    /// Index up to which the log is decided, if the replica knows. A token that is ahead of it is
+    /// of a history that was lost: an older checkpoint was restored.
     pub decided: Option<LogIndex>,
 }
 

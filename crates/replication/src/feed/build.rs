@@ -14,8 +14,8 @@ use replica_state::feed::{feed_key, retention_key, totals_key};
 use replica_state::layout::{self, Space, StoredRow};
 use runtime::mutants::Mutant;
 
-/// Takes the next step of a bucket's feed, if it is in this phase still. `applied`: its phase by the
-/// applied rows. Entries of changes before a feed was ended are seen once the end is applied.
+/// Takes the next step of a bucket's feed, if it is in this phase still. `applied`: its phase by
+/// the applied rows. Entries of changes before a feed was ended are seen once the end is applied.
 pub(super) fn step(
     overlay: &mut Overlay,
     bucket: BucketId,
@@ -55,8 +55,8 @@ fn build(overlay: &mut Overlay, bucket: BucketId, mut record: FeedRecord) -> Res
                 true => FeedChange::PutValue { expires, value },
                 false => FeedChange::Put,
             };
-            // Several steps may share an entry of the log, which only grows. It is much smaller than
-            // `FeedPosition::CHANGES`.
+            // Several steps may share an entry of the log, which only grows. It is much smaller
+            // than `FeedPosition::CHANGES`.
             let ordinal = written_bytes as u32;
             let position = FeedPosition { era: record.era, index: overlay.open.index, ordinal };
             let entry = FeedEntry { version, time: overlay.open.time, key: key.clone(), change };

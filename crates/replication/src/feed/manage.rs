@@ -10,6 +10,7 @@ use crate::seals::BOOKKEEPING_BUCKET;
 use base::error::corrupt;
 use base::{BucketId, Error, Reason, Result};
 use change_feed::{FeedMaking, FeedPhase, FeedRecord, feed_record_key};
+use replica_state::feed::DuePage;
 use runtime::submit::Ticket;
 
 impl Overlay<'_> {
@@ -84,18 +85,18 @@ impl Group {
         self.write_for_bucket(bucket, epoch, end).map(|(ticket, ())| ticket)
     }
 
-    /// Takes the next step of building or removing a feed. `applied`: its phase by the applied rows;
-    /// in another one nothing is done. The caller paces the steps by the bytes that each returns.
-    /// Errors: see [`Self::begin_feed`].
+    /// Takes the next step of building or removing a feed. `applied`: its phase by the applied
+    /// rows; in another one nothing is done. The caller paces the steps by the bytes that each
+    /// returns. Errors: see [`Self::begin_feed`].
     pub fn step_feed(&self, bucket: &Bucket, applied: FeedPhase, epoch: u64) -> Result<IndexStep> {
         let step = |overlay: &mut Overlay| build::step(overlay, bucket.id, applied);
         self.write_for_bucket(bucket, epoch, step).map(|(_, step)| step)
     }
 
-    /// Removes entries of a feed that are older than its bucket's properties say. Errors: see
+    /// Removes old entries of a feed, of a page that was read from a snapshot. Errors: see
     /// [`Self::begin_feed`].
-    pub fn trim_feed(&self, bucket: &Bucket, epoch: u64) -> Result<TrimStep> {
-        let trim = |overlay: &mut Overlay| trim::step(overlay, bucket);
+    pub fn trim_feed(&self, bucket: &Bucket, page: &DuePage, epoch: u64) -> Result<TrimStep> {
+        let trim = |overlay: &mut Overlay| trim::step(overlay, bucket.id, page);
         self.write_for_bucket(bucket, epoch, trim).map(|(_, step)| step)
     }
 }

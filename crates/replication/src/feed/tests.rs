@@ -18,7 +18,7 @@ use bytes::Bytes;
 use change_feed::{ConsistentToken, FeedMaking, FeedPhase, FeedPosition};
 use logic::consensus::Replica;
 use replica_state::feed::{
-    AppliedFeeds, FeedAnswer, FoundPage, PageOrigin, PageQuery, check_feed, read_page,
+    AppliedFeeds, FeedAnswer, FoundPage, PageOrigin, PageQuery, check_feed, due_page, read_page,
 };
 use replica_state::layout::{self, Mark, StoredRow};
 use runtime::world;
@@ -113,9 +113,12 @@ impl FedGroup {
         }
     }
 
-    /// Removes old entries. Returns their number.
+    /// Removes old entries, as the keeper of feeds does. Returns their number.
     fn trim(&mut self) -> u64 {
-        self.write(|overlay| trim::step(overlay, &bucket(FED))).expect("memory").removed
+        let (properties, now) = (bucket(FED).properties, self.queue.clock.now());
+        let page = due_page(&*self.trees.snapshot(), (GROUP, FED), &properties, now);
+        let Some(page) = page.expect("memory") else { return 0 };
+        self.write(|overlay| trim::step(overlay, FED, &page)).expect("memory").removed
     }
 
     fn sweep(&mut self, max: usize) {
@@ -129,11 +132,18 @@ impl FedGroup {
         self.queue.close();
     }
 
+    /// Applies what was evaluated, and checks the feeds after each entry.
     fn apply(&mut self) {
+        self.apply_with(check);
+    }
+
+    fn apply_with(&mut self, check: impl Fn(&dyn Snapshot)) {
         self.queue.close();
         while let Some(index) = self.queue.next_proposal().map(|entry| entry.index) {
             let (payload, _) = self.queue.payload(index);
             self.queue.mark_proposed();
+            // The queue of a replica that saves nothing numbers each entry anew.
+            let index = LogIndex(self.mark.applied).next();
             let observers = (None, &self.feeds);
             let applied = apply_entry_to(GROUP, &self.trees, index, &payload, observers);
             self.mark = applied.expect("memory");

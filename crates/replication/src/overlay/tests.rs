@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::bucket::Bucket;
-use crate::effect_layout::key_reads;
 use crate::evaluate::evaluate;
 use crate::proposal_queue::ProposalQueue;
 use crate::proposal_queue::tests::replica;
@@ -11,6 +10,7 @@ use base::limits::VALUE_UPDATES_MAX;
 use base::{Properties, Update};
 use logic::consensus::Replica;
 use proptest::prelude::*;
+use replica_state::effect_layout::key_reads;
 use replica_state::feed::AppliedFeeds;
 use replica_state::layout::Mark;
 use std::collections::BTreeMap;

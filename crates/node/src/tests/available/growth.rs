@@ -28,7 +28,7 @@ fn key(number: usize) -> String {
     format!("{number:06}")
 }
 
-/// Returns the rows that range reads walked over at this node, and the live ones that they returned.
+/// Returns the rows that range reads walked over at this node, and the live ones of them.
 fn counts(node: &Node) -> (u64, u64) {
     let trees = node.status.trees.statistics();
     (trees.rows_walked, trees.rows_returned)

@@ -11,7 +11,7 @@ use base::feed::FeedEventKind;
 use base::reply::IndexRecord;
 use base::{BucketId, FeedEvent, GroupId, Key, LogIndex, Properties, Value, Version};
 use change_feed::{ConsistentToken, FeedPhase, FeedPosition};
-use replica_state::feed::{FeedAnswer, PageOrigin, PageQuery, check_feed, read_page};
+use replica_state::feed::{FeedAnswer, PageOrigin, PageQuery, check_feed, due_page, read_page};
 use replica_state::layout::{Mark, ROW_PREFIX_BYTES, StoredRow, mark_key, row_key};
 use replication::bucket::Bucket;
 use replication::group::Group;
@@ -218,7 +218,9 @@ impl World {
             9 if self.steps.draw_bool(100) => part.end_feed(&of, epoch).ok().map(|_| "feed ended"),
             9..=11 => step(part, &of),
             12 | 13 => {
-                let trimmed = part.trim_feed(&of, epoch).ok();
+                let (snapshot, now) = (node.trees.snapshot(), part.now());
+                let page = due_page(&*snapshot, (part.id, of.id), &of.properties, now);
+                let trimmed = part.trim_feed(&of, &page.expect("memory")?, epoch).ok();
                 trimmed.filter(|step| step.removed > 0).map(|_| "feed trimmed")
             }
             _ => {

@@ -7,8 +7,8 @@
 
 use base::LogIndex;
 use bytes::Bytes;
+use replica_state::entry::read_entry;
 use replica_state::layout::StoredRow;
-use replication::entry::read_entry;
 use std::collections::BTreeMap;
 use store::RowChange;
 

@@ -187,7 +187,8 @@ fn page_passes_over_a_bounded_number_of_dead_entries() {
         group.update(&set("a", &number.to_string()));
         group.queue.close();
     }
-    group.apply();
+    // Each check reads the whole feed.
+    group.apply_with(|_| ());
     let first = group.page(PageOrigin::Start, 9).expect("it is ready");
     assert!(first.events.is_empty() && !first.is_level, "it ends early");
     let second = group.page(PageOrigin::Token(first.next), 9).expect("it is ready");

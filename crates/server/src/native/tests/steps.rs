@@ -173,7 +173,7 @@ pub fn append_read(out: &mut Vec<u8>, read: &Read) {
         Read::AssertExists(key) => {
             ObjectFields::begin(out, "assert_exists").bytes("key", key).end()
         }
-        // No sequence has such a step.
+        // No sequence has such steps.
         Read::Index(_) => ObjectFields::begin(out, "index").end(),
         Read::Feed(_) => ObjectFields::begin(out, "feed").end(),
         Read::KeyVersions(_) => ObjectFields::begin(out, "key_versions").end(),

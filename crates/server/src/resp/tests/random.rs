@@ -55,7 +55,7 @@ fn randomkey_reads_a_bounded_number_of_rows() {
         }
         (0..keys).for_each(|_| drop(client.answer()));
         let draws: Vec<_> = (0..20).map(|_| rows_read(&mut client)).collect();
-        // The counter is the node's: on a slow machine most draws hold a round of its own work, too.
+        // The counter is the node's: on a slow machine most draws hold work of its own, too.
         let bounded = draws.iter().filter(|rows| **rows <= bound).count();
         assert!(bounded >= 5, "{keys} keys: {draws:?}");
         println!("RANDOMKEY of {keys} keys walks {draws:?} rows");

@@ -69,8 +69,8 @@ fn read_absent(trees: &LsmTrees, suffix: &str, read: PointRead) {
     }
 }
 
-/// Returns true if filters were asked: of all pairs of an absent key and a run, fewer than one in 25
-/// were read. A filter errs for one key in a hundred.
+/// Returns true if filters were asked: of all pairs of an absent key and a run, fewer than one in
+/// 25 were read. A filter errs for one key in a hundred.
 fn is_filtered(reads: u64, runs: u64) -> bool {
     reads < ABSENT_KEYS * runs / 25
 }

@@ -7,22 +7,30 @@ use std::task::Poll;
 type JoinSetTask<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Futures of one kind; few, so all are polled whenever one of them wakes.
-pub(super) struct JoinSet<T> {
+pub struct JoinSet<T> {
     all: Vec<JoinSetTask<T>>,
 }
 
+impl<T> Default for JoinSet<T> {
+    fn default() -> JoinSet<T> {
+        JoinSet::new()
+    }
+}
+
 impl<T> JoinSet<T> {
-    pub(super) fn new() -> JoinSet<T> {
+    /// Creates an empty set.
+    pub fn new() -> JoinSet<T> {
         JoinSet { all: Vec::new() }
     }
 
-    pub(super) fn push(&mut self, task: impl Future<Output = T> + Send + 'static) {
+    /// Adds a future.
+    pub fn push(&mut self, task: impl Future<Output = T> + Send + 'static) {
         self.all.push(Box::pin(task));
     }
 
     /// Returns the next result, of the task that has waited longest. Never resolves if there is no
     /// task.
-    pub(super) async fn next(&mut self) -> T {
+    pub async fn next(&mut self) -> T {
         poll_fn(|context| {
             for index in 0..self.all.len() {
                 if let Poll::Ready(ready) = self.all[index].as_mut().poll(context) {

@@ -12,7 +12,7 @@
 //! effect has at least 14 bytes in the entry, and 12 in the journal while the entry is open; a key
 //! has 17 in the table.
 
-use super::effect_layout::{end_at, key_at};
+use crate::effect_layout::{end_at, key_at};
 
 /// A list is merged with the next newer one unless it is more than this many times as long.
 const LENGTH_RATIO: usize = 2;

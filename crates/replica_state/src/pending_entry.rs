@@ -16,18 +16,21 @@
 //! entries are an overlay over the store, and putting a row into the overlay must cost next to
 //! nothing.
 
-use super::effect_layout::{EFFECT_HEAD_BYTES, PUT, REMOVE, key_at, ranges_at};
-use super::effect_order::EffectOrder;
+use crate::effect_layout::{EFFECT_HEAD_BYTES, PUT, REMOVE, key_at, ranges_at};
+use crate::effect_order::EffectOrder;
+use crate::layout::StoredRow;
 use base::codec;
 use base::{LogIndex, Version};
 use bytes::Bytes;
 use hashbrown::HashTable;
 use logic::consensus::Configuration;
-use replica_state::layout::StoredRow;
 
-pub(super) const FORMAT: u8 = 1;
-pub(super) const FORMAT_SIGN: u8 = 2;
-pub(super) const HEAD_BYTES: usize = 21;
+/// Format of an entry of updates.
+pub const FORMAT: u8 = 1;
+/// Format of a stop-sign.
+pub const FORMAT_SIGN: u8 = 2;
+/// Number of bytes in front of an entry's effects.
+pub const HEAD_BYTES: usize = 21;
 /// Maximum capacity that is reused for the next entry: a burst's larger buffers are freed.
 const REUSED_BYTES_MAX: usize = 1 << 20;
 const REUSED_ROWS_MAX: usize = 8_192;
@@ -232,7 +235,7 @@ impl PendingEntry {
     }
 
     /// Returns the row that the effect at this offset writes. `None`: it removes its key.
-    pub(super) fn row_at(&self, offset: u32) -> Option<Bytes> {
+    pub fn row_at(&self, offset: u32) -> Option<Bytes> {
         let (put, key, row) = ranges_at(self.bytes(), offset as usize);
         debug_assert!(key.end == row.start);
         put.then(|| match &self.payload {
@@ -242,7 +245,7 @@ impl PendingEntry {
     }
 
     /// Returns the tree key of the effect at this offset.
-    pub(super) fn key_at(&self, offset: u32) -> &[u8] {
+    pub fn key_at(&self, offset: u32) -> &[u8] {
         key_at(self.bytes(), offset)
     }
 
@@ -252,7 +255,7 @@ impl PendingEntry {
     }
 
     /// Orders the effects so far by their tree keys, for [`Self::sorted_lists`].
-    pub(super) fn order_effects(&mut self) {
+    pub fn order_effects(&mut self) {
         // The payload of a stop-sign holds no effects.
         if self.table.is_empty() {
             return;
@@ -266,7 +269,7 @@ impl PendingEntry {
     /// Returns the effects' offsets in lists that are sorted by tree key, the oldest list first. Of
     /// several effects on a key, the last one of the last list holds. Effects since the last
     /// [`Self::order_effects`] are missing.
-    pub(super) fn sorted_lists(&self) -> impl Iterator<Item = &[u32]> {
+    pub fn sorted_lists(&self) -> impl Iterator<Item = &[u32]> {
         self.order.lists()
     }
 

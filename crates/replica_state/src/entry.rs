@@ -1,7 +1,7 @@
 //! Decoding of an entry's bytes, which `pending_entry.rs` writes.
 
-use super::effect_layout::{EFFECT_HEAD_BYTES, PUT, REMOVE};
-use super::pending_entry::{FORMAT, FORMAT_SIGN, HEAD_BYTES};
+use crate::effect_layout::{EFFECT_HEAD_BYTES, PUT, REMOVE};
+use crate::pending_entry::{FORMAT, FORMAT_SIGN, HEAD_BYTES};
 use base::codec::{Malformed, Reader};
 use bytes::Bytes;
 use logic::consensus::Configuration;
