@@ -338,5 +338,5 @@ impl PendingEntry {
     }
 }
 
-#[cfg(test)]
-mod tests;
+#[cfg(debug_assertions)]
+mod inspection;

@@ -104,8 +104,8 @@ async fn bridges_begin_before_a_comparison_and_end_after_it() {
 #[test]
 fn bridge_that_begins_at_the_end_is_noticed() {
     let noted = Mutant::NoteBridgeAtEnd.while_active(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(compare_beside_a_write(true))
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(compare_beside_a_write(true))
     });
     assert!(noted.here.is_some_and(|bridge| bridge.own > noted.before), "{noted:?}");
 }

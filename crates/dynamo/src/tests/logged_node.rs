@@ -152,7 +152,8 @@ fn records_on(disk: &MemoryDisk) -> Vec<OwnedRecord> {
 
 /// Runs a test on a runtime of its own: a property has one for each of its cases.
 pub(super) fn block_on<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.expect("a runtime");
     runtime.block_on(test)
 }
 

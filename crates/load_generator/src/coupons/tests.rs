@@ -147,7 +147,7 @@ const KEY_QUERIES: KeyQueries = KeyQueries {
     clients: 3,
     rows: 10,
     warm_up: Duration::ZERO,
-    duration: Duration::from_millis(20),
+    duration: Duration::from_millis(300),
 };
 
 fn query(server: &Server, coupons: &CouponSet, round: u32) -> Result<(), String> {

@@ -25,6 +25,8 @@ const HOUR_MS: u64 = 3_600_000;
 /// Points that a time series keeps, and those that it gets and drops at a time.
 const POINTS: u32 = 1_000;
 const POINTS_PER_STEP: u32 = 50;
+/// Number of steps of a series; each reads three ranges.
+const SERIES_STEPS: u64 = 100;
 
 /// Submits updates to a group, many at a time, and waits until all are decided.
 async fn take(group: &Group, updates: impl Iterator<Item = Update>) {
@@ -231,7 +233,7 @@ async fn run_series(cluster: &TestCluster, nth: usize, next: &mut u32) -> Series
         assert_eq!([found.first(), found.last()], expected.map(key).each_ref().map(Some));
         *cost = (cost.0 + after.0 - before.0, cost.1 + after.1 - before.1);
     };
-    for _ in 0..100 {
+    for _ in 0..SERIES_STEPS {
         take(&group, (*next..*next + POINTS_PER_STEP).map(set)).await;
         *next += POINTS_PER_STEP;
         let (first, last) = (*next - POINTS, *next - 1);
@@ -266,8 +268,10 @@ async fn time_series_read_cost_does_not_grow_with_dropped_points_at_any_master()
         }
         study(&cluster, at);
         let costs = run_series(&cluster, at, &mut next).await;
-        let all = [costs.oldest, costs.recent, costs.newest];
-        assert!(all.into_iter().all(is_cheap), "round {round}: {costs:?}");
+        // A read may meet some points that were dropped since the last search for dead rows.
+        let [oldest, recent, newest] = [costs.oldest, costs.recent, costs.newest]
+            .map(|(walked, returned)| walked <= 2 * returned + SERIES_STEPS * 64);
+        assert!(oldest && recent && newest, "round {round}: {costs:?}");
     }
     for nth in 0..3 {
         cluster.stop(nth).await;

@@ -1,10 +1,11 @@
-//! The entry's table as tests see it.
+//! Table of an entry as tests see it, also those of `replication`: in debug builds only.
 
-use super::*;
+use super::{PendingEntry, key_at};
+use bytes::Bytes;
 
 impl PendingEntry {
     /// Returns the entry's effects on the selected tree keys, in no order: looks at all of them.
-    pub(crate) fn select<'a>(
+    pub fn select<'a>(
         &'a self,
         is_selected: impl Fn(&[u8]) -> bool + 'a,
     ) -> impl Iterator<Item = (Bytes, Option<Bytes>)> + 'a {
@@ -16,7 +17,8 @@ impl PendingEntry {
     }
 
     /// Returns the number of bytes that the order of the effects takes.
-    pub(crate) fn order_bytes(&self) -> usize {
+    #[cfg(test)]
+    pub fn order_bytes(&self) -> usize {
         self.order.bytes()
     }
 }
