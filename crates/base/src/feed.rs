@@ -6,9 +6,10 @@
 
 use crate::index::BuildProgress;
 use crate::limits::FEED_TOKEN_BYTES_MAX;
-use crate::reply::IndexRecord;
-use crate::{BucketName, Error, Key, Reason, Result, Version};
+use crate::{BucketName, Error, Reason, Result};
 use bytes::Bytes;
+
+pub use crate::reply::{FeedEvent, FeedEventKind, FeedPage};
 
 /// Place at which a page of a feed begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,53 +47,6 @@ pub struct FeedQuery {
     /// Time to wait for an event if there is none, in milliseconds. The answer may come earlier
     /// without one: a node waits for [`crate::limits::FEED_WAIT_MS_MAX`] at most.
     pub wait_ms: u64,
-}
-
-/// Kind of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FeedEventKind {
-    /// The key has a new record.
-    Put,
-    /// The key was deleted or has expired.
-    Delete,
-}
-
-impl FeedEventKind {
-    /// Returns the name at every front-end.
-    pub fn name(self) -> &'static str {
-        ["put", "delete"][self as usize]
-    }
-}
-
-/// Event of a feed: a change of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FeedEvent {
-    /// Kind of the change.
-    pub kind: FeedEventKind,
-    /// Key that changed.
-    pub key: Key,
-    /// Version of the record in a consistent bucket; of a deleted one, a version at or above that
-    /// of every earlier record of the key. `None` in an available bucket.
-    pub version: Option<Version>,
-    /// Record of a put. `None` if it was not asked for.
-    pub record: Option<IndexRecord>,
-    /// True if the reader may have had the event before, because another replica answers now. Never
-    /// in a consistent bucket.
-    pub again: bool,
-}
-
-/// Page of a feed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FeedPage {
-    /// Events in the order of the feed. A page may have none, though more follow.
-    pub events: Vec<FeedEvent>,
-    /// Token for the next page.
-    pub next: Bytes,
-    /// True if nothing more was decided when the page was read.
-    pub level: bool,
-    /// True if changes behind the token of the request are no longer kept. The page begins at the
-    /// start: a key that does not come before the next `level` is gone.
-    pub restart: bool,
 }
 
 impl FeedQuery {

@@ -3,11 +3,11 @@
 use crate::available::{BucketNames, Context, Keys, Owner, Siblings, TypeFound};
 use crate::bucket::BucketName;
 use crate::cluster::{ClusterDescription, Placement};
-use crate::feed::FeedPage;
 use crate::index::IndexDescription;
 use crate::properties::Properties;
 use crate::ring::{RingDescription, RingPlan, RingTransfers};
 use crate::{BucketId, ClusterSecret, Error, GroupId, Key, LogIndex, SessionId, Value, Version};
+use bytes::Bytes;
 
 /// Reply to a request; each carries the log index that it reflects.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,4 +234,51 @@ pub struct MoveDestination {
     pub group: crate::GroupId,
     /// Number that the bucket will have there.
     pub id: crate::BucketId,
+}
+
+/// Kind of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FeedEventKind {
+    /// The key has a new record.
+    Put,
+    /// The key was deleted or has expired.
+    Delete,
+}
+
+impl FeedEventKind {
+    /// Returns the name at every front-end.
+    pub fn name(self) -> &'static str {
+        ["put", "delete"][self as usize]
+    }
+}
+
+/// Event of a feed: a change of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedEvent {
+    /// Kind of the change.
+    pub kind: FeedEventKind,
+    /// Key that changed.
+    pub key: Key,
+    /// Version of the record in a consistent bucket; of a deleted one, a version at or above that
+    /// of every earlier record of the key. `None` in an available bucket.
+    pub version: Option<Version>,
+    /// Record of a put. `None` if it was not asked for.
+    pub record: Option<IndexRecord>,
+    /// True if the reader may have had the event before, because another replica answers now. Never
+    /// in a consistent bucket.
+    pub again: bool,
+}
+
+/// Page of a feed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FeedPage {
+    /// Events in the order of the feed. A page may have none, though more follow.
+    pub events: Vec<FeedEvent>,
+    /// Token for the next page.
+    pub next: Bytes,
+    /// True if nothing more was decided when the page was read.
+    pub level: bool,
+    /// True if changes behind the token of the request are no longer kept. The page begins at the
+    /// start: a key that does not come before the next `level` is gone.
+    pub restart: bool,
 }

@@ -15,9 +15,9 @@ pub const SENT_FEED_BYTES_MAX: usize = KEY_BYTES_MAX + 1024;
 pub struct SentFeed {
     /// Record of the feed.
     pub record: FeedRecord,
-    /// Everything that was ever added to it.
+    /// Totals of all entries that were ever added to it.
     pub totals: FeedTotals,
-    /// Everything that was removed from it.
+    /// Record of the entries that were removed from it.
     pub retention: Retention,
 }
 

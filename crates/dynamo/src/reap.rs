@@ -15,8 +15,7 @@
 //! Promises: a turn asks about at most [`TOMBSTONES_MAX`] rows, all in one question to each member;
 //! reads take a tenth of the time, and less if nothing is dropped; a row that differs on any node,
 //! or changed in between, stays.
-//! Never: drops a row while the ring changes; uses a wall clock to decide whether a row may be
-//! dropped.
+//! Never: drops a row while the ring changes, or by a wall clock.
 
 use super::message::{TOMBSTONES_MAX, VnodeQuestion};
 use super::row_change::RowTransition;

@@ -3,8 +3,8 @@
 //! comparison with those of the other replicas.
 //!
 //! Knows keys and bytes of rows and of effects, the store, and messages to the same code at another
-//! node. It knows no group: no log, no master, no update. `replication` says when a snapshot is fetched and
-//! installed, and at which entry replicas are compared.
+//! node. It knows no group: no log, no master, no update. `replication` says when a snapshot is
+//! fetched and installed, and at which entry replicas are compared.
 //!
 //! Promises: a snapshot is installed whole or not at all; a reported difference existed at one
 //! index of the log; the bytes of a row keep their meaning.

@@ -12,7 +12,7 @@ const MUTANT_SEEDS: u64 = 2_000;
 
 const SUITE: Suite = Suite {
     name: "available buckets",
-    seeds: 300,
+    seeds: 450,
     seeds_long: 20_000,
     threads: 1,
     history,
