@@ -9,19 +9,24 @@ use base::codec::Malformed;
 pub struct FeedPosition {
     /// Number of moves of the bucket before the change.
     pub era: u16,
-    /// Index of the change in the log of the bucket's group.
+    /// Index of the change in the log of the bucket's group. 0 for records that are older than the
+    /// feed: every change of such a record comes behind.
     pub index: LogIndex,
-    /// Number of the entry among those of the index. Numbers below [`FeedPosition::CHANGES`] are
-    /// those of records that are older than the feed: a change of such a record in the same value
-    /// came later.
+    /// Number of the entry among those of the index.
     pub ordinal: u32,
 }
 
 impl FeedPosition {
     /// Size in bytes.
     pub const BYTES: usize = 14;
-    /// First number of an entry of a change.
-    pub const CHANGES: u32 = 1 << 31;
+
+    /// Returns the position of a record that is older than the feed. `number`: its place among
+    /// them, from 0 on. `None`: there are more than a feed can hold.
+    pub fn of_older(era: u16, number: u64) -> Option<FeedPosition> {
+        // Position 0 of era 0 is that before all entries.
+        let ordinal = u32::try_from(number.checked_add(1)?).ok()?;
+        Some(FeedPosition { era, index: LogIndex(0), ordinal })
+    }
 
     /// Returns the position behind all entries of an index.
     pub fn end_of(era: u16, index: LogIndex) -> FeedPosition {
@@ -80,5 +85,14 @@ mod tests {
         assert!(FeedPosition::decode(&kept[1..]).is_err());
         assert!(FeedPosition::decode(&[&kept[..], b"\0"].concat()).is_err());
         assert!(FeedPosition::end_of(1, LogIndex(9)) < FeedPosition::end_of(2, LogIndex(1)));
+    }
+
+    #[test]
+    fn older_records_stand_before_all_changes_and_behind_the_beginning() {
+        let first = FeedPosition::of_older(0, 0).expect("it is the first");
+        let last = FeedPosition::of_older(0, u64::from(u32::MAX) - 1).expect("it is the last");
+        let change = FeedPosition { era: 0, index: LogIndex(1), ordinal: 0 };
+        assert!(FeedPosition::default() < first && first < last && last < change);
+        assert_eq!(FeedPosition::of_older(0, u64::from(u32::MAX)), None);
     }
 }

@@ -111,8 +111,8 @@ base::mutants! {
         AddArrivingRows,
         /// Gives all feed entries of an entry of the log the same position.
         ReuseFeedPositions,
-        /// Builds a feed from rows that are applied, and misses those that are not.
-        BuildFeedFromAppliedRows,
+        /// Builds a feed of all rows, also of those that have an entry.
+        BuildFeedOfAllRows,
         /// Removes deletes from a feed without noting that readers may miss them.
         ForgetFeedFloor,
         /// Decides about rights only where a forwarded request is opened, not where requests enter.

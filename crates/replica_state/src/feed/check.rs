@@ -35,9 +35,9 @@ struct KeyEntries {
 }
 
 /// Returns the differences between a bucket's rows, expired or not, and its feed: none, if the last
-/// entry of each key says what the row does, and each row has one entry with its version. A feed
-/// that is being built lacks those of rows that its builder has not met. A feed that is received or
-/// removed is left out.
+/// entry of each key says what the row does, and each row has one entry with its version. Behind a
+/// removed delete an older put may be the last one. A feed that is being built lacks those of rows
+/// that its builder has not met. A feed that is received or removed is left out.
 ///
 /// Errors: those of rows that can't be read or decoded.
 pub fn check_feed(
@@ -84,7 +84,8 @@ pub fn check_feed(
             // An entry of a delete while rows arrive says nothing of a later row.
             Some(_) if last.change == FeedChange::DeleteArriving => true,
             Some(row) => is_entry_of(row, &last),
-            None => last.change.is_delete(),
+            // A put that lived when it was examined, and whose delete was examined since.
+            None => last.change.is_delete() || position <= retention.examined(),
         };
         if !is_right {
             mismatches.push(FeedMismatch::LastDiffers(key, position));

@@ -148,11 +148,10 @@ impl<'a> FeedDerivation<'a> {
             if is_arriving && effect.row.is_some() && !Mutant::AddArrivingRows.is_active() {
                 continue;
             }
-            let number = match Mutant::ReuseFeedPositions.is_active() {
+            let ordinal = match Mutant::ReuseFeedPositions.is_active() {
                 true => 0,
                 false => changes.len() as u32,
             };
-            let ordinal = FeedPosition::CHANGES + number;
             let position = FeedPosition { era, index: self.index, ordinal };
             let entry = effect.entry(tree_key.slice(ROW_PREFIX_BYTES..), stamp)?.encode();
             let key = feed_key(self.group, bucket, position);

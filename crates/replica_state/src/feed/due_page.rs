@@ -1,12 +1,14 @@
 //! Entries of a feed that are old enough to be examined, as of a snapshot: read without the group's
 //! lock.
 
-use super::rows::{feed_key, feed_prefix, load_retention, read_feed_key, read_totals, totals_key};
+use super::rows::{
+    feed_key, feed_prefix, load_record, load_retention, read_feed_key, read_totals, totals_key,
+};
 use base::error::corrupt;
 use base::range::prefix_end;
 use base::{BucketId, GroupId, Properties, Result};
 use bytes::Bytes;
-use change_feed::{FeedEntry, KeptEntry, Retention, RetentionBounds};
+use change_feed::{FeedEntry, FeedMaking, FeedPhase, KeptEntry, Retention, RetentionBounds};
 use runtime::log_writer::store_error;
 use std::ops::Bound;
 use store::Snapshot;
@@ -19,6 +21,8 @@ const PAGE_BYTES: usize = 1 << 20;
 /// Page of entries that are due.
 #[derive(Clone, Debug)]
 pub struct DuePage {
+    /// Making of the feed: the page is of no use for another one.
+    pub making: FeedMaking,
     /// Retention of the feed in the snapshot: the page is out of date if it has changed since.
     pub retention: Retention,
     /// Bounds by which the entries are due.
@@ -43,14 +47,19 @@ pub struct DueEntry {
 }
 
 /// Returns the next entries of a feed that are to be examined at this group time, by the properties
-/// of its bucket. `None`: none is, and no round is to begin. Errors: those of rows that can't be
-/// read or decoded.
+/// of its bucket. `None`: none is, and no round is to begin; or the feed is not ready, so that
+/// entries before those that are due may be missing. Errors: those of rows that can't be read or
+/// decoded.
 pub fn due_page(
     snapshot: &dyn Snapshot,
     (group, bucket): (GroupId, BucketId),
     properties: &Properties,
     now: u64,
 ) -> Result<Option<DuePage>> {
+    let record = load_record(snapshot, group, bucket)?;
+    let Some(record) = record.filter(|record| record.phase == FeedPhase::Ready) else {
+        return Ok(None);
+    };
     let retention = load_retention(snapshot, group, bucket)?;
     let totals = snapshot.get(&totals_key(group, bucket)).map_err(store_error)?;
     let bounds = RetentionBounds {
@@ -63,7 +72,8 @@ pub fn due_page(
     let begins = next.begin_round_if_due();
     let high = Bytes::from(prefix_end(&feed_prefix(group, bucket)).expect("not all 0xFF"));
     let low = Bound::Excluded(feed_key(group, bucket, next.cursor));
-    let mut page = DuePage { retention, bounds, entries: Vec::new(), bytes: 0, is_full: false };
+    let (making, entries) = (record.making, Vec::new());
+    let mut page = DuePage { making, retention, bounds, entries, bytes: 0, is_full: false };
     for row in snapshot.range(low, Bound::Excluded(high), false) {
         let (tree_key, row) = row.map_err(store_error)?;
         if page.entries.len() == PAGE_ENTRIES || page.bytes >= PAGE_BYTES {

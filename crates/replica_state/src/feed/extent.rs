@@ -32,8 +32,7 @@ pub fn feed_extent(
     let totals = read_totals(totals.as_ref())?;
     let high =
         Bytes::from(prefix_end(&feed_prefix(group, bucket)).expect("a space is not all 0xFF"));
-    let examined = retention.round_end.max(retention.cursor);
-    let low = Bound::Excluded(feed_key(group, bucket, examined));
+    let low = Bound::Excluded(feed_key(group, bucket, retention.examined()));
     let next = snapshot.range(low, Bound::Excluded(high), false).next();
     let oldest = next.transpose().map_err(store_error)?;
     let oldest = oldest.map(|(_, row)| FeedEntry::decode(&row)).transpose().map_err(corrupt)?;

@@ -3,6 +3,10 @@
 //! An entry of a put without its value is an event only while the row has its version: a later
 //! entry of the key follows otherwise. So the number of entries that a page passes over is bounded:
 //! it may end early, without an event, and its token goes on behind what was passed.
+//!
+//! A reader that comes from the start is told of the records that there are, and only behind where
+//! the feed ended at its begin of every value. Trimming may remove a delete before such a reader
+//! comes to it, and an older put of the key with its value may stay: neither may be told alone.
 
 use super::rows::{feed_key, feed_prefix, load_record, load_retention, read_feed_key};
 use crate::layout::{self, Mark, StoredRow};
@@ -11,7 +15,7 @@ use base::feed::FeedEventKind;
 use base::limits::ROW_OVERHEAD_BYTES;
 use base::range::prefix_end;
 use base::reply::IndexRecord;
-use base::{BucketId, FeedEvent, GroupId, LogIndex, Result, Row};
+use base::{BucketId, FeedEvent, GroupId, LogIndex, Result, Row, Version};
 use bytes::Bytes;
 use change_feed::{ConsistentToken, FeedChange, FeedEntry, FeedPhase, FeedPosition, FeedRecord};
 use runtime::log_writer::store_error;
@@ -110,7 +114,7 @@ pub fn read_page(
     };
     let (passed, is_level) = match query.origin {
         PageOrigin::Now => (end, true),
-        _ => reader.read(from.position)?,
+        _ => reader.read(&from)?,
     };
     // A replica that lags behind the one that gave the token does not go back.
     let position = if is_level { passed.max(end) } else { passed }.max(from.position);
@@ -160,10 +164,10 @@ impl<'a> PageReader<'a> {
         })
     }
 
-    /// Reads events behind a position. Returns the last position that it passed, and true if no
-    /// entry follows.
-    fn read(&mut self, after: FeedPosition) -> Result<(FeedPosition, bool)> {
-        let (group, bucket) = self.place;
+    /// Reads events behind a token. Returns the last position that it passed, and true if no entry
+    /// follows.
+    fn read(&mut self, token: &ConsistentToken) -> Result<(FeedPosition, bool)> {
+        let ((group, bucket), after) = (self.place, token.position);
         let high =
             Bytes::from(prefix_end(&feed_prefix(group, bucket)).expect("a space is not all 0xFF"));
         let low = Bound::Excluded(feed_key(group, bucket, after));
@@ -181,7 +185,8 @@ impl<'a> PageReader<'a> {
             passed += 1;
             self.read_bytes += key.len() + row.len();
             let entry = FeedEntry::decode(&row).map_err(corrupt)?;
-            if let Some(event) = self.event(entry)? {
+            let is_scan = token.scan_end.is_some_and(|end| last <= end);
+            if let Some(event) = self.event(entry, is_scan)? {
                 let value_bytes = match &event.record {
                     Some(IndexRecord::Row(row)) => row.value.len(),
                     _ => 0,
@@ -194,7 +199,8 @@ impl<'a> PageReader<'a> {
     }
 
     /// Returns the event of an entry. `None`: the entry is dead, or what it put has expired.
-    fn event(&mut self, entry: FeedEntry) -> Result<Option<FeedEvent>> {
+    /// `is_scan`: the reader comes from the start, and is told of records that there are.
+    fn event(&mut self, entry: FeedEntry, is_scan: bool) -> Result<Option<FeedEvent>> {
         let FeedEntry { version, key, change, time: _ } = entry;
         let (kind, row) = match change {
             FeedChange::Delete if self.record.has_values => (FeedEventKind::Delete, None),
@@ -208,6 +214,9 @@ impl<'a> PageReader<'a> {
                 Some(row) => (FeedEventKind::Put, Some((row.expires, row.value))),
                 None => return Ok(None),
             },
+            FeedChange::PutValue { .. } if is_scan && !self.is_living(&key, version)? => {
+                return Ok(None);
+            }
             FeedChange::PutValue { expires, value } => {
                 // The delete of what has expired follows.
                 if expires.is_some_and(|expires| expires <= self.now) {
@@ -221,6 +230,11 @@ impl<'a> PageReader<'a> {
             IndexRecord::Row(Row { value, version, expires_in_ms })
         });
         Ok(Some(FeedEvent { kind, key, version: Some(version), record, again: false }))
+    }
+
+    /// Returns true if the row of a key has this version, and has not expired.
+    fn is_living(&mut self, key: &[u8], version: Version) -> Result<bool> {
+        Ok(self.row(key)?.is_some_and(|row| row.version == version))
     }
 
     /// Reads the row of a key. `None`: it is absent or has expired.

@@ -66,7 +66,7 @@ fn rows_of_feeds_keep_their_keys_and_bytes() {
         .collect();
     // Key: group, space, bucket, era, index, ordinal. Row: kind, version, time, key, value.
     let front = "000001020900000304";
-    let position = |number| format!("{front}000200000000000000058000000{number}");
+    let position = |number| format!("{front}000200000000000000050000000{number}");
     let put = "0203000000000000000700000000000000010000006b76";
     let delete = "000800000000000000070000000000000004000000676f6e65";
     let expected = [

@@ -8,7 +8,7 @@ use crate::indexing::{IndexStep, PAGE_BYTES, read_page};
 use crate::overlay::Overlay;
 use crate::seals::BOOKKEEPING_BUCKET;
 use base::error::corrupt;
-use base::{BucketId, Result};
+use base::{BucketId, Error, Reason, Result};
 use change_feed::{FeedChange, FeedEntry, FeedPhase, FeedPosition, FeedRecord, feed_record_key};
 use replica_state::feed::{feed_key, retention_key, totals_key};
 use replica_state::layout::{self, Space, StoredRow};
@@ -32,15 +32,7 @@ pub(super) fn step(
 fn build(overlay: &mut Overlay, bucket: BucketId, mut record: FeedRecord) -> Result<IndexStep> {
     let mut prefix = Vec::new();
     layout::bucket_key(overlay.group, Space::Row, bucket, &[], &mut prefix);
-    let page = match Mutant::BuildFeedFromAppliedRows.is_active() {
-        false => read_page(overlay, prefix, record.cursor.as_ref())?,
-        true => {
-            let pending = std::mem::take(overlay.pending);
-            let page = read_page(overlay, prefix, record.cursor.as_ref());
-            *overlay.pending = pending;
-            page?
-        }
-    };
+    let page = read_page(overlay, prefix, record.cursor.as_ref())?;
     let begun_bytes = overlay.open.payload_bytes();
     let mut is_last = page.is_last;
     for (key, row) in page.rows {
@@ -50,15 +42,15 @@ fn build(overlay: &mut Overlay, bucket: BucketId, mut record: FeedRecord) -> Res
             break;
         }
         let StoredRow { version, expires, value } = StoredRow::read(&row).map_err(corrupt)?;
-        if version.0 < record.begun {
+        if version.0 < record.begun || Mutant::BuildFeedOfAllRows.is_active() {
             let change = match record.has_values {
                 true => FeedChange::PutValue { expires, value },
                 false => FeedChange::Put,
             };
-            // Several steps may share an entry of the log, which only grows. It is much smaller
-            // than `FeedPosition::CHANGES`.
-            let ordinal = written_bytes as u32;
-            let position = FeedPosition { era: record.era, index: overlay.open.index, ordinal };
+            let Some(position) = FeedPosition::of_older(record.era, record.rows) else {
+                let text = "a feed holds at most 4,294,967,295 records that are older than it";
+                return Err(Error::new(Reason::TooLarge, text));
+            };
             let entry = FeedEntry { version, time: overlay.open.time, key: key.clone(), change };
             let tree_key = feed_key(overlay.group, bucket, position);
             overlay.open.put_raw(&tree_key, &entry.encode());

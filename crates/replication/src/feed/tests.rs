@@ -9,7 +9,7 @@ use crate::evaluate::{evaluate, expire_due};
 use crate::group_indexes::GroupIndexes;
 use crate::overlay::Overlay;
 use crate::proposal_queue::ProposalQueue;
-use crate::proposal_queue::tests::replica;
+use crate::proposal_queue::tests::replica_at;
 use crate::wait::Applied;
 use base::feed::FeedEventKind;
 use base::reply::IndexRecord;
@@ -68,7 +68,7 @@ impl FedGroup {
         FedGroup {
             trees: MemoryTrees::new(1 << 20),
             queue: ProposalQueue::new(GROUP, mark, 1 << 30),
-            replica: replica(),
+            replica: replica_at(LogIndex(0)),
             mark,
             now_ms: 1,
             feeds: AppliedFeeds::default(),
@@ -142,14 +142,14 @@ impl FedGroup {
         while let Some(index) = self.queue.next_proposal().map(|entry| entry.index) {
             let (payload, _) = self.queue.payload(index);
             self.queue.mark_proposed();
-            // The queue of a replica that saves nothing numbers each entry anew.
-            let index = LogIndex(self.mark.applied).next();
             let observers = (None, &self.feeds);
             let applied = apply_entry_to(GROUP, &self.trees, index, &payload, observers);
             self.mark = applied.expect("memory");
             check(&*self.trees.snapshot());
         }
-        self.queue.release_applied(LogIndex(u64::MAX));
+        let applied = LogIndex(self.mark.applied);
+        self.queue.release_applied(applied);
+        self.replica = replica_at(applied);
     }
 
     fn end_epoch(&mut self) {

@@ -4,7 +4,7 @@
 use crate::overlay::Overlay;
 use base::{BucketId, Result};
 use bytes::Bytes;
-use change_feed::{FeedPhase, KeptEntry};
+use change_feed::{FeedPhase, FeedRecord, KeptEntry};
 use replica_state::feed::{DuePage, read_retention, retention_key};
 use runtime::mutants::Mutant;
 
@@ -21,7 +21,9 @@ pub struct TrimStep {
 /// they are now, decided or not. Does nothing if the page is out of date.
 pub(super) fn step(overlay: &mut Overlay, bucket: BucketId, page: &DuePage) -> Result<TrimStep> {
     let record = overlay.feed_record(bucket)?;
-    let Some(record) = record.filter(|record| record.phase == FeedPhase::Ready) else {
+    let is_due =
+        |record: &FeedRecord| record.phase == FeedPhase::Ready && record.making == page.making;
+    let Some(record) = record.filter(is_due) else {
         return Ok(TrimStep::default());
     };
     let key = retention_key(overlay.group, bucket);

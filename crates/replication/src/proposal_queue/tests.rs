@@ -7,17 +7,22 @@ use store::MemoryTrees;
 
 /// Returns the replica of a sole voter in its first life.
 pub fn replica() -> Replica {
+    replica_at(LogIndex(0))
+}
+
+/// Returns a replica of the same group whose log ends at this index, decided.
+pub fn replica_at(last: LogIndex) -> Replica {
     let configuration =
         Configuration::single_member(ConfigurationId(0), NodeId(1)).expect("a voter");
     let restored = RestoredState {
         node: NodeId(1),
         configuration,
-        base: LogIndex(0),
+        base: last,
         signs: Vec::new(),
         promised: Ballot::default(),
         accepted_ballot: Ballot::default(),
-        last: LogIndex(0),
-        decided: LogIndex(0),
+        last,
+        decided: last,
         tear: None,
         lease: LeaseClock::default(),
     };

@@ -104,6 +104,8 @@ impl FeedView {
 pub(super) struct ReplicaReader {
     token: Option<ConsistentToken>,
     view: FeedView,
+    /// Highest index whose effects it has seen: what was replaced up to there was left out.
+    seen: u64,
 }
 
 impl ReplicaReader {
@@ -131,8 +133,9 @@ impl ReplicaReader {
         page.events.into_iter().for_each(|event| self.view.take(event));
         let mark = mark(group, &*snapshot);
         let end = FeedPosition::end_of(page.next.position.era, LogIndex(mark.applied));
-        // A replica that lags behind the one that was read before has rows of the past.
-        if page.is_level && page.next.position == end {
+        self.seen = self.seen.max(mark.applied);
+        // A replica that lags behind one that was read before has rows of the past.
+        if page.is_level && page.next.position == end && mark.applied == self.seen {
             self.view.on_level();
             self.view.compare(&rows(group, id, &*snapshot), mark.time);
             return Some(if page.is_restart { "feed restarted" } else { "feed read" });
@@ -303,14 +306,12 @@ const FED: Suite = Suite {
 };
 
 #[test]
-#[ignore = "feeds are not finished: it fails at seed 0"]
 fn feeds_equal_rows_on_every_replica_and_readers_miss_nothing() {
     FED.run();
 }
 
 #[test]
 fn feed_mutants_are_detected_in_histories() {
-    let soon =
-        [Mutant::ReuseFeedPositions, Mutant::BuildFeedFromAppliedRows, Mutant::ForgetFeedFloor];
+    let soon = [Mutant::ReuseFeedPositions, Mutant::BuildFeedOfAllRows, Mutant::ForgetFeedFloor];
     check(fed, MUTANT_SEEDS).assert_detected(&soon, &[]);
 }

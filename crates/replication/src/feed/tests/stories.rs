@@ -41,17 +41,43 @@ fn feeds_of_keys_leave_out_what_was_replaced_and_feeds_of_values_have_every_valu
         [(false, vec!["-b", "a=2"]), (true, vec!["a=1", "b=1", "-b", "a=2"])]
     {
         let mut group = ready(has_values);
+        let begin = group.page(PageOrigin::Now, 9).expect("it is ready");
         for update in [set("a", "1"), set("b", "1"), remove("b"), set("a", "2")] {
             group.update(&update);
             group.apply();
         }
-        let page = group.page(PageOrigin::Start, 9).expect("it is ready");
+        let page = group.page(PageOrigin::Token(begin.next), 9).expect("it is ready");
         assert_eq!(told(&page), expected);
+        let start = group.page(PageOrigin::Start, 9).expect("it is ready");
+        assert_eq!(told(&start), ["-b", "a=2"], "whoever comes from the start has what there is");
     }
 }
 
 #[test]
-#[ignore = "feeds are not finished: it fails"]
+fn old_value_whose_delete_was_removed_is_told_to_nobody() {
+    let mut group = ready(true);
+    group.update(&set("gone", "1"));
+    group.update(&set("k", "1"));
+    group.apply();
+    group.pass(KEEP_MS);
+    assert_eq!(group.trim(), 0, "both values live");
+    let slow = group.page(PageOrigin::Start, 0).expect("it is ready");
+    group.update(&remove("gone"));
+    group.apply();
+    let soon = group.page(PageOrigin::Start, 0).expect("it is ready");
+    group.pass(KEEP_MS);
+    assert_eq!(group.trim(), 1, "the delete");
+    group.apply();
+    assert_eq!(group.entries(), 2, "the value of the removed record waits for the next round");
+    let start = group.page(PageOrigin::Start, 9).expect("it is ready");
+    assert_eq!((told(&start), start.is_restart), (vec!["k=1".to_string()], false));
+    let soon = group.page(PageOrigin::Token(soon.next), 9).expect("it is ready");
+    assert_eq!((told(&soon), soon.is_restart), (vec!["k=1".to_string()], false));
+    let slow = group.page(PageOrigin::Token(slow.next), 9).expect("it is ready");
+    assert_eq!((told(&slow), slow.is_restart), (vec!["k=1".to_string()], true));
+}
+
+#[test]
 fn builder_adds_what_is_older_than_the_feed_and_each_key_comes_once() {
     let mut group = FedGroup::new();
     (0..600).for_each(|number| group.update(&set(&format!("k{number:03}"), "old")));
@@ -119,7 +145,6 @@ fn old_deletes_and_dead_entries_go_and_who_was_away_begins_again() {
 }
 
 #[test]
-#[ignore = "feeds are not finished: it fails"]
 fn reader_at_the_start_is_not_sent_back_by_what_went_before_it_came() {
     let mut group = ready(false);
     for number in 0..4 {

@@ -3,9 +3,9 @@
 //! A line is a command, sent as an array of bulk strings. `raw "..."` sends bytes as they are, `raw
 //! replies=2 "..."` waits for two answers, `raw closed "..."` for the end of the connection. A
 //! prefix names the connection (`b: GET k`). `[numbers]` shows digits as `#`. `$cursor` is the
-//! cursor in the last answer to `SCAN`, `$kept` the last answer tagged `[keep]`, `$seen` the
-//! context in the last answer tagged `[seen]`, `$older` that in the last tagged `[older]`. Contexts
-//! are not shown, and the values behind one are sorted.
+//! cursor in the last answer to `SCAN`, `$token` the token in the last page of a feed, `$kept` the
+//! last answer tagged `[keep]`, `$seen` the context in the last answer tagged `[seen]`, `$older` that
+//! in the last tagged `[older]`. Contexts are not shown, and the values behind one are sorted.
 //!
 //! With `REDIS_ADDRESS` set, the files `redis_*.txt` are replayed against that Redis instead.
 
@@ -21,6 +21,7 @@ struct Replay {
     address: SocketAddr,
     clients: BTreeMap<String, TestClient>,
     cursor: String,
+    feed_token: String,
     stored_number: String,
     /// Contexts by their tag.
     contexts: BTreeMap<&'static str, Vec<u8>>,
@@ -72,9 +73,9 @@ impl Replay {
                 (Some(server), address)
             }
         };
-        let (cursor, stored_number) = (String::new(), String::new());
+        let (cursor, feed_token, stored_number) = Default::default();
         let (clients, contexts) = (BTreeMap::new(), BTreeMap::new());
-        Replay { server, address, clients, cursor, stored_number, contexts }
+        Replay { server, address, clients, cursor, feed_token, stored_number, contexts }
     }
 }
 
@@ -86,6 +87,25 @@ fn bytes_of(text: &str) -> Vec<u8> {
 /// Returns the first bulk string in an answer: a cursor.
 fn first_bulk(answer: &str) -> String {
     answer.split('|').nth(2).unwrap_or_default().to_string()
+}
+
+/// Returns the token in a page of a feed: the id of its last entry.
+fn token_of(answer: &str) -> Option<String> {
+    let (page, _) = answer.rsplit_once("|*2|$5|event|")?;
+    page.rsplit('|').next().map(str::to_string)
+}
+
+/// Waits until a read of a feed is not refused because the feed is being built: the node begins
+/// one soon after its bucket is told to have it.
+fn wait_for_feed(client: &mut TestClient, read: &[u8]) {
+    for _ in 0..1_000 {
+        client.send(read);
+        if !client.answer().is_some_and(|answer| answer.starts_with(b"-FEEDBUILDING")) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("the feed is not ready");
 }
 
 fn mask_digits(text: &str) -> String {
@@ -121,6 +141,7 @@ impl Runner for Replay {
             let args = command.args.iter().map(|argument| match argument {
                 Argument::KeyValue(key, value) => format!("{key}={value}"),
                 Argument::Positional(word) if word == "$cursor" => self.cursor.clone(),
+                Argument::Positional(word) if word == "$token" => self.feed_token.clone(),
                 Argument::Positional(word) if word == "$kept" => self.stored_number.clone(),
                 Argument::Positional(word) => word.clone(),
                 other => other.to_string(),
@@ -131,6 +152,9 @@ impl Runner for Replay {
         };
         let mut lines = format!("> {}\n", self.mask_variables(&show(&sent)));
         let client = self.clients.entry(name).or_insert_with(|| TestClient::new(address));
+        if command.name.eq_ignore_ascii_case("credenza.feed") {
+            wait_for_feed(client, &sent);
+        }
         client.send(&sent);
         for _ in 0..replies {
             if expects_close {
@@ -164,6 +188,12 @@ impl Runner for Replay {
                 }
                 self.cursor = cursor;
             }
+            if command.name.eq_ignore_ascii_case("credenza.feed")
+                && let Some(token) = token_of(&answer)
+            {
+                answer = answer.replace(&format!("${}|{token}|", token.len()), "TOKEN|");
+                self.feed_token = token;
+            }
             if context.tags.contains("numbers") {
                 answer = mask_digits(&answer);
             }
@@ -186,9 +216,12 @@ impl Replay {
         for (tag, context) in &self.contexts {
             line = line.replace(&show_context(context), &format!("{}|", tag.to_uppercase()));
         }
-        for (chance, name) in [(&self.cursor, "CURSOR"), (&self.stored_number, "KEPT")] {
-            if chance.len() > 1 {
-                line = line.replace(&format!("${}|{chance}|", chance.len()), &format!("{name}|"));
+        let variables =
+            [(&self.cursor, "CURSOR"), (&self.feed_token, "TOKEN"), (&self.stored_number, "KEPT")];
+        for (variable, name) in variables {
+            if variable.len() > 1 {
+                let shown = format!("${}|{variable}|", variable.len());
+                line = line.replace(&shown, &format!("{name}|"));
             }
         }
         line

@@ -23,11 +23,11 @@ pub fn parse_bound(args: &Args<'_>, at: usize, open: &[u8]) -> Result<Bound, Res
     }
 }
 
-/// Parses the number of rows of a page.
+/// Parses the number of rows of a page, behind the name of its option.
 pub fn parse_limit(args: &Args<'_>, at: usize) -> Result<usize, RespRefusal> {
     let (limit, max) = (args.natural(at)?, PAGE_ROWS_MAX as u64);
     if !(1..=max).contains(&limit) {
-        let text = format!("ERR LIMIT must be a number from 1 to {max}");
+        let text = format!("ERR {} must be a number from 1 to {max}", args.upper(at - 1).as_str());
         return Err(RespRefusal::from_text(text));
     }
     Ok(limit as usize)
