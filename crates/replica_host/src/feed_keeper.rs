@@ -227,8 +227,8 @@ impl FeedKeeper {
         }
     }
 
-    /// Takes the next step of a feed, unless the last one is under way. The phase is that of the
-    /// applied record: entries of all changes before it are applied, too.
+    /// Takes the next step of a feed, unless the last one is under way. It counts for the applied
+    /// record: entries of all changes before it are applied, too.
     async fn step(
         &mut self,
         (group, epoch): (&Arc<Group>, u64),
@@ -245,8 +245,8 @@ impl FeedKeeper {
             outcome.stepped.insert(place);
             return Ok(());
         }
-        let (stepping, bucket, phase) = (group.clone(), bucket.clone(), record.phase);
-        let step = move || stepping.step_feed(&bucket, phase, epoch);
+        let (stepping, bucket, applied) = (group.clone(), bucket.clone(), record.clone());
+        let step = move || stepping.step_feed(&bucket, &applied, epoch);
         let tasks = &self.lifecycle.tasks.loops;
         let step = tasks.run_blocking(step).await.unwrap_or_else(|| Err(shutting_down()))?;
         // Not behind an error: then the step is taken again in the next period.

@@ -14,17 +14,20 @@ use replica_state::feed::{feed_key, retention_key, totals_key};
 use replica_state::layout::{self, Space, StoredRow};
 use runtime::mutants::Mutant;
 
-/// Takes the next step of a bucket's feed, if it is in this phase still. `applied`: its phase by
-/// the applied rows. Entries of changes before a feed was ended are seen once the end is applied.
+/// Takes the next step of a bucket's feed, if it is in the phase of its applied record still.
+/// Entries of changes before a feed was ended are seen once the end is applied: of this feed, not
+/// of one before it.
 pub(super) fn step(
     overlay: &mut Overlay,
     bucket: BucketId,
-    applied: FeedPhase,
+    applied: &FeedRecord,
 ) -> Result<IndexStep> {
     let record = overlay.feed_record(bucket)?;
-    match record.filter(|record| record.phase == applied) {
-        Some(record) if applied == FeedPhase::Building => build(overlay, bucket, record),
-        Some(record) if applied == FeedPhase::Dropping => remove(overlay, bucket, record),
+    let is_applied =
+        |record: &FeedRecord| (record.phase, record.making) == (applied.phase, applied.making);
+    match record.filter(is_applied) {
+        Some(record) if applied.phase == FeedPhase::Building => build(overlay, bucket, record),
+        Some(record) if applied.phase == FeedPhase::Dropping => remove(overlay, bucket, record),
         Some(_) | None => Ok(IndexStep { bytes: 0, is_last: true }),
     }
 }

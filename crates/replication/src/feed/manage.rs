@@ -85,10 +85,15 @@ impl Group {
         self.write_for_bucket(bucket, epoch, end).map(|(ticket, ())| ticket)
     }
 
-    /// Takes the next step of building or removing a feed. `applied`: its phase by the applied
-    /// rows; in another one nothing is done. The caller paces the steps by the bytes that each
+    /// Takes the next step of building or removing a feed. `applied`: its applied record; in another
+    /// phase, or for another feed of the bucket, nothing is done. The caller paces the steps by the bytes that each
     /// returns. Errors: see [`Self::begin_feed`].
-    pub fn step_feed(&self, bucket: &Bucket, applied: FeedPhase, epoch: u64) -> Result<IndexStep> {
+    pub fn step_feed(
+        &self,
+        bucket: &Bucket,
+        applied: &FeedRecord,
+        epoch: u64,
+    ) -> Result<IndexStep> {
         let step = |overlay: &mut Overlay| build::step(overlay, bucket.id, applied);
         self.write_for_bucket(bucket, epoch, step).map(|(_, step)| step)
     }

@@ -97,11 +97,11 @@ impl FedGroup {
     /// Takes a step of building or removing the feed, as its keeper does: by what is applied.
     /// Returns false if there is nothing to do.
     fn step(&mut self) -> bool {
-        let phase = self.feeds.find(FED).map(|record| record.phase);
-        let phase =
-            phase.filter(|phase| matches!(phase, FeedPhase::Building | FeedPhase::Dropping));
-        let Some(phase) = phase else { return false };
-        self.write(|overlay| build::step(overlay, FED, phase)).expect("memory");
+        let Some(applied) = self.feeds.find(FED) else { return false };
+        if !matches!(applied.phase, FeedPhase::Building | FeedPhase::Dropping) {
+            return false;
+        }
+        self.write(|overlay| build::step(overlay, FED, &applied)).expect("memory");
         true
     }
 

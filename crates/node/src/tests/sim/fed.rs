@@ -161,10 +161,10 @@ fn rows(group: GroupId, id: BucketId, snapshot: &dyn Snapshot) -> BTreeMap<Key, 
 
 /// Takes the next step of building or removing the feed of a bucket, as its keeper does.
 fn step(group: &Group, of: &Bucket) -> Option<&'static str> {
-    let phase = group.feeds.find(of.id)?.phase;
+    let applied = group.feeds.find(of.id)?;
     // Refused where this node is master no more.
-    let step = group.step_feed(of, phase, group.leadership.epoch()).ok()?;
-    let name = match phase {
+    let step = group.step_feed(of, &applied, group.leadership.epoch()).ok()?;
+    let name = match applied.phase {
         FeedPhase::Building => "feed built",
         FeedPhase::Dropping => "feed removed",
         FeedPhase::Ready | FeedPhase::Receiving => return None,

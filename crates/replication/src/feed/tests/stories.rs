@@ -243,3 +243,21 @@ fn signal_of_a_feed_changes_with_its_entries_and_ends_with_it() {
     group.finish();
     assert!(signal.has_changed().is_err(), "the feed is gone");
 }
+
+#[test]
+fn step_for_an_ended_feed_removes_nothing_of_the_next_one() {
+    let mut group = ready(false);
+    group.write(|overlay| overlay.end_feed(FED)).expect("memory");
+    group.apply();
+    let first = group.feeds.find(FED).expect("it is being removed");
+    assert!(group.step(), "the last step");
+    // Neither of the following is applied yet, nor is the removal.
+    group.begin(false);
+    group.update(&set("k", "1"));
+    group.write(|overlay| overlay.end_feed(FED)).expect("memory");
+    group.write(|overlay| build::step(overlay, FED, &first)).expect("memory");
+    group.apply();
+    assert_eq!(group.entries(), 1, "its own removal comes later");
+    group.finish();
+    assert_eq!((group.entries(), group.feeds.find(FED)), (0, None));
+}
