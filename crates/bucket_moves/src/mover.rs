@@ -282,7 +282,11 @@ impl Mover {
     async fn close(&mut self, seal: Seal) -> Result<()> {
         let (bucket, Seal { time, version }) = (self.moving.id, seal);
         let indexes = self.source.indexes.sent(self.bucket.id);
-        let feed = self.read_sent_feed().await?.map(Box::new);
+        let feed = self.read_sent_feed().await?;
+        // Rows that expire behind the seal are told as deleted by the feed: they must have expired
+        // at the target, too.
+        let time = feed.as_ref().map_or(time, |(_, entries_time)| time.max(*entries_time));
+        let feed = feed.map(|(feed, _)| Box::new(feed));
         let close = |_| {
             let (indexes, feed) = (indexes.clone(), feed.clone());
             MoveRequest::Close { bucket, time, version, indexes, feed }

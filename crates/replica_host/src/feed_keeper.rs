@@ -172,10 +172,18 @@ impl FeedKeeper {
             else {
                 continue;
             };
-            let task = task(bucket.properties.feed, records.get(&id).map(|record| &**record));
-            // What is removed while entries are copied could stay in the other group.
-            let is_held = task == Some(FeedTask::Trim) && bucket.moving.is_some();
-            tasks.extend(task.filter(|_| !is_held).map(|task| (name, bucket, task)));
+            let record = records.get(&id).map(|record| &**record);
+            let task = task(bucket.properties.feed, record);
+            // What is removed while entries are copied could stay in the other group, and what is
+            // built could be missing there.
+            let is_building = record.is_some_and(|record| record.phase == FeedPhase::Building);
+            let is_of_copy = |task: &FeedTask| match task {
+                FeedTask::Trim => true,
+                FeedTask::Step => is_building,
+                FeedTask::Begin { .. } | FeedTask::End => false,
+            };
+            let task = task.filter(|task| bucket.moving.is_none() || !is_of_copy(task));
+            tasks.extend(task.map(|task| (name, bucket, task)));
         }
         tasks
     }

@@ -1,8 +1,9 @@
 //! Copy of a moving bucket's feed: its entries as they are, from the last copied position on.
 //!
-//! Entries are added at the end alone, so each is read once. The keeper of feeds leaves a moving
-//! bucket alone. A copy during which entries were removed all the same starts again: without the
-//! delete behind it, a copied put would say that its key is still there.
+//! Entries of changes are added at the end alone, so each is read once. The keeper of feeds leaves a
+//! moving bucket alone. A copy starts again if entries were removed all the same: without the delete
+//! behind it, a copied put would say that its key is still there. So it does if entries of older
+//! records were added: these stand before those that were copied.
 
 use super::Mover;
 use crate::message::Item;
@@ -47,14 +48,14 @@ impl FeedCopier {
 impl Mover {
     /// Returns the copier of the bucket's feed as it is now.
     pub(super) async fn feed_copier(&self) -> Result<FeedCopier> {
-        let begun = self.read_sent_feed().await?;
+        let begun = self.read_sent_feed().await?.map(|(begun, _)| begun);
         let prefix = feed_prefix(self.source.id, self.bucket.id);
         let part_bytes = self.moves.settings.part_bytes;
         Ok(FeedCopier { group: self.source.clone(), begun, prefix, after: None, part_bytes })
     }
 
-    /// Returns the bucket's feed for the target.
-    pub(super) async fn read_sent_feed(&self) -> Result<Option<SentFeed>> {
+    /// Returns the bucket's feed for the target, and the time up to which it has entries.
+    pub(super) async fn read_sent_feed(&self) -> Result<Option<(SentFeed, u64)>> {
         let (source, bucket) = (self.source.clone(), self.bucket.id);
         self.run_on_thread(move || sent_feed(&*source.shared.trees.snapshot(), (source.id, bucket)))
             .await
@@ -75,15 +76,16 @@ impl Mover {
     /// starts again.
     pub(super) async fn check_feed(&self, feed: &FeedCopier) -> Result<()> {
         // What has ended ends at the target, too.
-        let Some(present) = self.read_sent_feed().await? else { return Ok(()) };
+        let Some((present, _)) = self.read_sent_feed().await? else { return Ok(()) };
         let is_copied = feed.begun.as_ref().is_some_and(|begun| {
-            let (begun_removed, removed) = (begun.retention.removed, present.retention.removed);
-            begun.record.making == present.record.making && begun_removed == removed
+            let place =
+                |sent: &SentFeed| (sent.record.making, sent.record.rows, sent.retention.removed);
+            place(begun) == place(&present)
         });
         if is_copied {
             return Ok(());
         }
-        let text = "the feed of the bucket was begun or trimmed during the copy";
+        let text = "the feed of the bucket was begun, built or trimmed during the copy";
         Err(Error::new(Reason::Changed, text))
     }
 }

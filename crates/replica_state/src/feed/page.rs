@@ -8,8 +8,8 @@
 //! the feed ended at its begin of every value. Trimming may remove a delete before such a reader
 //! comes to it, and an older put of the key with its value may stay: neither may be told alone.
 
-use super::rows::{feed_key, feed_prefix, load_record, load_retention, read_feed_key};
-use crate::layout::{self, Mark, StoredRow};
+use super::rows::{feed_key, feed_prefix, load_mark, load_record, load_retention, read_feed_key};
+use crate::layout::{self, StoredRow};
 use base::error::corrupt;
 use base::feed::FeedEventKind;
 use base::limits::ROW_OVERHEAD_BYTES;
@@ -146,11 +146,7 @@ impl<'a> PageReader<'a> {
         record: &'a FeedRecord,
         query: &'a PageQuery,
     ) -> Result<PageReader<'a>> {
-        let mut key = Vec::new();
-        layout::mark_key(place.0, &mut key);
-        // The mark of the snapshot itself: it covers exactly what the snapshot shows.
-        let mark = snapshot.get(&key).map_err(store_error)?;
-        let mark = mark.map_or(Ok(Mark::default()), |mark| Mark::read(&mark)).map_err(corrupt)?;
+        let mark = load_mark(snapshot, place.0)?;
         Ok(PageReader {
             snapshot,
             place,

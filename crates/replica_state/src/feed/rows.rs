@@ -7,7 +7,7 @@
 //! Row  | 0 | f | bucket u32 BE -> record
 //! ```
 
-use crate::layout::{self, BOOKKEEPING_BUCKET, ROW_PREFIX_BYTES, Space, StoredRow};
+use crate::layout::{self, BOOKKEEPING_BUCKET, Mark, ROW_PREFIX_BYTES, Space, StoredRow};
 use base::error::corrupt;
 use base::{BucketId, GroupId, Result};
 use bytes::Bytes;
@@ -78,6 +78,14 @@ pub(super) fn load_record(
     layout::row_key(group, BOOKKEEPING_BUCKET, &feed_record_key(bucket), &mut key);
     let row = snapshot.get(&key).map_err(store_error)?;
     row.as_ref().map(read_record_row).transpose()
+}
+
+/// Reads the mark of a group: it covers exactly what the snapshot shows.
+pub(super) fn load_mark(snapshot: &dyn Snapshot, group: GroupId) -> Result<Mark> {
+    let mut key = Vec::new();
+    layout::mark_key(group, &mut key);
+    let mark = snapshot.get(&key).map_err(store_error)?;
+    mark.map_or(Ok(Mark::default()), |mark| Mark::read(&mark)).map_err(corrupt)
 }
 
 /// Reads the retention of a bucket's feed.

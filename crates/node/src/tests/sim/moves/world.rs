@@ -107,7 +107,9 @@ fn first_rows(known: &ClusterDescription, buckets: &[BucketName]) -> Vec<(Bytes,
     let mut put = |group: GroupId, bucket: BucketId, name: &[u8], value: &[u8]| {
         let (mut key, mut row) = (Vec::new(), Vec::new());
         row_key(group, bucket, name, &mut key);
-        StoredRow::write_head(Version(1), None, &mut row);
+        // Rows of a group are older than its first update, which has version 1.
+        let version = Version(u64::from(group == GroupId::DIRECTORY));
+        StoredRow::write_head(version, None, &mut row);
         row.extend_from_slice(value);
         rows.push((Bytes::from(key), Bytes::from(row)));
     };
