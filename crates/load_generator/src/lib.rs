@@ -1,7 +1,7 @@
 //! Load generator: one load on one server, from its settings to its report.
 //!
 //! Knows settings of a run, drivers of servers, generated keys and values, clients and their
-//! schedule, measurements, reports and charts. It knows no command and no suite: `bench` says which
+//! schedule, readers of feeds, measurements, reports and charts. It knows no command and no suite: `bench` says which
 //! loads run, and starts and stops the servers.
 //!
 //! Promises: under an open load latency counts from the intended start; percentiles are of the
@@ -17,6 +17,7 @@ pub mod coupons;
 pub mod disk;
 pub mod drivers;
 pub mod error;
+pub mod feeds;
 pub mod generators;
 pub mod job;
 pub mod load;

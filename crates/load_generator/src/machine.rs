@@ -70,6 +70,30 @@ pub fn bind_to_core(core: usize) -> Result<(), String> {
         .map_err(|error| format!("can't bind a thread to core {core}: {error}"))
 }
 
+/// Binding of the calling thread, and of threads that it starts, to one core. Its drop binds the
+/// calling thread to the cores of before.
+#[must_use]
+pub struct CoreBinding {
+    previous: rustix::thread::CpuSet,
+}
+
+impl CoreBinding {
+    /// Binds the calling thread.
+    pub fn new(core: usize) -> Result<CoreBinding, String> {
+        let previous = rustix::thread::sched_getaffinity(None)
+            .map_err(|error| format!("can't read the cores of a thread: {error}"))?;
+        bind_to_core(core)?;
+        Ok(CoreBinding { previous })
+    }
+}
+
+impl Drop for CoreBinding {
+    fn drop(&mut self) {
+        // The thread had these cores before; without them it would only be slower.
+        let _ = rustix::thread::sched_setaffinity(None, &self.previous);
+    }
+}
+
 /// Raises the limit of open files as far as allowed: each connection needs one.
 pub fn allow_many_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -77,4 +101,21 @@ pub fn allow_many_files() {
     limit.current = limit.maximum;
     // A refusal is ignored: connecting reports it when the files run out.
     let _ = setrlimit(Resource::Nofile, limit);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::thread::{CpuSet, sched_getaffinity};
+
+    #[test]
+    fn core_binding_ends_with_its_drop() {
+        let cores = || sched_getaffinity(None).expect("a thread has cores");
+        let before = cores();
+        let core = (0..CpuSet::MAX_CPU).find(|core| before.is_set(*core)).expect("a core");
+        let binding = CoreBinding::new(core).expect("bound");
+        assert!(cores().count() == 1 && cores().is_set(core));
+        drop(binding);
+        assert!((0..CpuSet::MAX_CPU).all(|core| cores().is_set(core) == before.is_set(core)));
+    }
 }

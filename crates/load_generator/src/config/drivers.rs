@@ -219,6 +219,21 @@ impl DriverConfig {
         !matches!(self, DriverConfig::Etcd(_))
     }
 
+    /// Returns how the bucket is reached over Credenza's HTTP, for what only that has: feeds.
+    /// `None`: the driver's server has no such front-end.
+    pub fn http(&self) -> Option<HttpConfig> {
+        match self {
+            DriverConfig::Http(config) => Some(config.clone()),
+            // One port speaks both.
+            DriverConfig::Resp(config) => Some(HttpConfig {
+                address: config.addresses.first()?.clone(),
+                bucket: config.bucket.clone().unwrap_or_default(),
+                read_query: String::new(),
+            }),
+            _ => None,
+        }
+    }
+
     /// Returns true if the driver can query an index of documents.
     pub fn has_index(&self) -> bool {
         match self {

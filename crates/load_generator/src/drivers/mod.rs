@@ -27,6 +27,9 @@ mod sockets;
 mod tests;
 
 pub use documents::{DocumentCall, IntegerRange, QueryPage, QueryRow};
+// Readers of feeds speak HTTP, too, but make no calls of their own.
+pub(crate) use http_reply::parse_http_reply;
+pub(crate) use sockets::resolve;
 
 use crate::config::{DriverConfig, Operation};
 use crate::error::BenchError;
