@@ -158,10 +158,7 @@ pub fn sections(documents: &Path) -> Result<String, String> {
 fn miss_row(verdict: &Verdict, documents: &Path) -> String {
     let bound = &verdict.bound;
     let graph = verdict.flame_graph();
-    let reason = match verdict.limited_by.as_str() {
-        "" => "not looked into yet".to_string(),
-        text => text.replace('\n', " "),
-    };
+    let reason = goals::reason_of(&verdict.limited_by);
     let link = match documents.join(&graph).is_file() {
         true => format!(" ([flame graph]({}))", graph.display()),
         false => String::new(),

@@ -3,7 +3,7 @@
 use super::coupons;
 use super::failover::GAP;
 use super::file::Suite;
-use super::goals::{self, GoalVerdict};
+use super::goals;
 use super::measure::Measure;
 use super::output::charts;
 use super::results::{Point, Results};
@@ -97,7 +97,7 @@ pub fn markdown(
     text.push('\n');
     match overview {
         Some(overview) => text.push_str(overview),
-        None => text.push_str(&goals(suite, results)),
+        None => text.push_str(&goals::section(suite, results)),
     }
     for (point, measures) in points(suite, results) {
         let again = again(&suite.name, point);
@@ -167,23 +167,6 @@ pub fn unmeasured(suite: &Suite) -> String {
 fn capital(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
-/// Formats all goals of a suite with their verdicts.
-fn goals(suite: &Suite, results: &Results) -> String {
-    let verdicts = suite.measures.iter().flat_map(|measure| goals::verdicts(measure, results));
-    let rows = verdicts.map(|goal| {
-        let GoalVerdict { verdict, quick, .. } = goal;
-        let reached = if verdict.is_met { "yes" } else { "**no**" };
-        let quick = if quick { ", quick" } else { "" };
-        let (found, wanted) = (verdict.value_text(), &verdict.bound);
-        format!("| {} | {found}{quick} | {wanted} | {reached} |\n", verdict.description)
-    });
-    let rows: String = rows.collect();
-    if rows.is_empty() {
-        return rows;
-    }
-    format!("\n## Goals\n\n| work | found | wanted | reached |\n|---|--:|--:|---|\n{rows}")
 }
 
 /// Explanation of all measures.
