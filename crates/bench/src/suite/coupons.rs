@@ -1,20 +1,22 @@
 //! Experiment of coupons as the work of a measure: 100,000 documents are loaded with their index in
 //! place; the query `redeemed_count < 50` is the first after a start, and is repeated; many clients
-//! query a few keys; or the indexed member of every document is updated, again and again.
+//! query a few keys; or the indexed member of every document is updated, again and again, and both
+//! queries are repeated.
 //!
 //! `load_generator::coupons` has the load and the queries, and compares every row of every answer
 //! with the documents that were written: a run with a wrong answer fails.
 
 use super::file::{Server, config};
 use super::progress::CountProgress;
+use super::published_experiments::PublishedExperiments;
 use super::results::Run;
 use super::server::StartedServer;
 use super::work::Placeholders;
 use crate::median::median;
 use load_generator::config::{Config, DriverConfig, Item, Items, duration_of};
 use load_generator::coupons::{
-    ExpectedRows, KeyQueries, QueryFailure, WriteRounds, query_documents, query_keys,
-    wait_until_served, write_rounds,
+    ExpectedRows, KeyQueries, KeyQueryResult, QueryFailure, WriteRounds, query_documents,
+    query_keys, wait_until_served, write_rounds,
 };
 use load_generator::drivers::{self, Driver, Target};
 use load_generator::error::BenchError;
@@ -50,6 +52,12 @@ pub const RIGHT_AFTER: &str = "query ms right after";
 pub const SETTLED: &str = "query ms settled";
 /// Name of the figure: the settled query divided by that before the updates.
 pub const GROWTH: &str = "times the first";
+/// Name of the figure: queries of ten keys a second before the updates.
+pub const KEY_QUERIES_BEFORE: &str = "10-key queries/s before";
+/// Name of the figure: queries of ten keys a second once the server has settled.
+pub const KEY_QUERIES_SETTLED: &str = "10-key queries/s settled";
+/// Name of the figure: the time of a settled query of ten keys, divided by that before the updates.
+pub const KEY_GROWTH: &str = "10-key times the first";
 
 /// Longest time until a server reads a document after its start, and until a query that is refused
 /// meanwhile is answered.
@@ -79,14 +87,7 @@ pub struct CouponWork {
     key_query_time: Duration,
     /// Longest wait until the server writes nothing any more, before and after updates.
     settle: Duration,
-    published: Vec<PublishedExperiment>,
-}
-
-/// Published times of one product, as texts: some are spans of several runs.
-struct PublishedExperiment {
-    name: String,
-    /// Texts by the names of figures.
-    figures: BTreeMap<String, String>,
+    published: PublishedExperiments,
 }
 
 impl CouponWork {
@@ -97,7 +98,6 @@ impl CouponWork {
         let count = |max| move |item: &Item| item.integer(1, max).map(|number| number as usize);
         let seconds = Duration::from_secs;
         let time = |item: &Item| duration_of(item, 1.0);
-        let published = |item: &Item| item.list()?.iter().map(PublishedExperiment::read).collect();
         let documents =
             items.read("documents", 100_000, |item| item.integer(1, DOCUMENTS_MAX.into()))?;
         let updates = items.read("updates", 0, |item| item.integer(0, 1_000_000_000))?;
@@ -109,7 +109,11 @@ impl CouponWork {
             queries: items.read("queries", 100, count(10_000))?.max(QUERIES_MIN),
             key_query_time: items.read("key_query_time", seconds(5), time)?,
             settle: items.read("settle", seconds(120), time)?.mul_f64(share),
-            published: items.read("published", Vec::new(), published)?,
+            published: items.read(
+                "published",
+                PublishedExperiments::default(),
+                PublishedExperiments::read,
+            )?,
         };
         items.finish()?;
         match work.key_query_time.is_zero() {
@@ -123,49 +127,9 @@ impl CouponWork {
         self.rounds > 0
     }
 
-    /// Returns rows of published results for a table with these columns, of which `server` has the
-    /// product's name.
-    pub fn published_rows(&self, columns: &[&str]) -> String {
-        let row = |published: &PublishedExperiment| {
-            let cells = columns.iter().map(|column| match *column {
-                "server" => format!(" {}, published |", published.name),
-                column => {
-                    let text = published.figures.get(column).map_or("", String::as_str);
-                    format!(" {text} |")
-                }
-            });
-            format!("|{}\n", cells.collect::<String>())
-        };
-        self.published.iter().map(row).collect()
-    }
-
-    /// Returns a table of published results alone; empty if there are none.
-    pub fn published_table(&self) -> String {
-        if self.published.is_empty() {
-            return String::new();
-        }
-        let columns = ["server", LOAD, FIRST_QUERY, QUERY];
-        let names = columns.iter().map(|name| format!(" {name} |"));
-        let head = format!("|{}\n|---|--:|--:|--:|\n", names.collect::<String>());
-        head + &self.published_rows(&columns)
-    }
-}
-
-impl PublishedExperiment {
-    /// Reads `{ name = "CouchDB", figures = { "load s" = "495" } }`.
-    fn read(item: &Item) -> Result<PublishedExperiment, String> {
-        let mut items = item.table()?;
-        let text = |item: &Item| item.text().map(String::from);
-        let figures = |item: &Item| {
-            let figures = item.table()?.rest().into_iter();
-            figures.map(|(name, item)| Ok((name, item.text()?.to_string()))).collect()
-        };
-        let published = PublishedExperiment {
-            name: items.need("a published result", "name", text)?,
-            figures: items.need("a published result", "figures", figures)?,
-        };
-        items.finish()?;
-        Ok(published)
+    /// Returns the results that others published.
+    pub fn published(&self) -> &PublishedExperiments {
+        &self.published
     }
 }
 
@@ -237,13 +201,7 @@ impl Experiment<'_> {
         let expected = ExpectedRows::new(&self.coupons, 0);
         let first_ms = first_query(&mut *driver, &expected)?;
         let times_ms = self.query_repeatedly(&mut *driver, &expected)?;
-        let settings = KeyQueries {
-            clients: self.clients,
-            rows: KEY_QUERY_ROWS,
-            warm_up: KEY_QUERY_WARM_UP.min(self.work.key_query_time),
-            duration: self.work.key_query_time,
-        };
-        let keys = query_keys(&*target, &expected, &settings)?;
+        let keys = self.query_keys(&*target, &expected)?;
         let figures = [
             (LOAD, load.seconds),
             (LOAD_CPU, load.server_us / load.documents),
@@ -265,9 +223,11 @@ impl Experiment<'_> {
     fn run_updates(&self, started: &mut StartedServer) -> Result<Run, BenchError> {
         let load = self.write(started, 0, 1)?;
         let before = self.settled_query(started, 0)?;
+        let keys_before = self.key_queries(started, 0)?;
         let updates = self.write(started, 1, self.work.rounds)?;
         let right_after = self.query(started, self.work.rounds)?;
         let settled = self.settled_query(started, self.work.rounds)?;
+        let keys_settled = self.key_queries(started, self.work.rounds)?;
         let rate = updates.documents / updates.seconds.max(1e-9);
         let figures = [
             (UPDATES, updates.documents),
@@ -277,6 +237,9 @@ impl Experiment<'_> {
             (RIGHT_AFTER, right_after),
             (SETTLED, settled),
             (GROWTH, settled / before.max(1e-9)),
+            (KEY_QUERIES_BEFORE, keys_before),
+            (KEY_QUERIES_SETTLED, keys_settled),
+            (KEY_GROWTH, keys_before / keys_settled.max(1e-9)),
             (ROWS, self.coupons.selected().into()),
         ];
         let failed = load.failed + updates.failed;
@@ -333,6 +296,28 @@ impl Experiment<'_> {
     fn settled_query(&self, started: &mut StartedServer, round: u32) -> Result<f64, BenchError> {
         started.processes.wait_until_settled(self.work.settle);
         self.query(started, round)
+    }
+
+    /// Returns the queries of a few keys a second, after a round.
+    fn key_queries(&self, started: &mut StartedServer, round: u32) -> Result<f64, BenchError> {
+        let connection = self.connect(started)?;
+        let expected = ExpectedRows::new(&self.coupons, round);
+        Ok(self.query_keys(&*connection.target, &expected)?.per_second)
+    }
+
+    /// Queries a few keys by many clients.
+    fn query_keys(
+        &self,
+        target: &dyn Target,
+        expected: &ExpectedRows<'_>,
+    ) -> Result<KeyQueryResult, BenchError> {
+        let settings = KeyQueries {
+            clients: self.clients,
+            rows: KEY_QUERY_ROWS,
+            warm_up: KEY_QUERY_WARM_UP.min(self.work.key_query_time),
+            duration: self.work.key_query_time,
+        };
+        query_keys(target, expected, &settings)
     }
 
     /// Returns the times of the query, repeated by one client, milliseconds.

@@ -20,6 +20,7 @@ mod point;
 mod process;
 mod progress;
 mod published;
+mod published_experiments;
 mod relay;
 mod results;
 mod run;

@@ -154,7 +154,7 @@ pub fn unmeasured(suite: &Suite) -> String {
     for measure in &suite.measures {
         let table = match (&measure.published, &measure.work) {
             (Some(published), _) => published.table(measure, &empty),
-            (None, Work::Coupons(work)) => work.published_table(),
+            (None, Work::Coupons(work)) => work.published().table(),
             (None, _) => String::new(),
         };
         if !table.is_empty() {
@@ -243,7 +243,7 @@ const COUPONS: [Column; 9] = [
     COST[1],
     COST[5],
 ];
-const UPDATED_COUPONS: [Column; 9] = [
+const UPDATED_COUPONS: [Column; 12] = [
     (coupons::UPDATES, |row| figure(row, coupons::UPDATES)),
     (coupons::UPDATE_RATE, |row| figure(row, coupons::UPDATE_RATE)),
     (coupons::UPDATE_CPU, |row| figure(row, coupons::UPDATE_CPU)),
@@ -251,6 +251,9 @@ const UPDATED_COUPONS: [Column; 9] = [
     (coupons::RIGHT_AFTER, |row| figure(row, coupons::RIGHT_AFTER)),
     (coupons::SETTLED, |row| figure(row, coupons::SETTLED)),
     (coupons::GROWTH, |row| figure(row, coupons::GROWTH)),
+    (coupons::KEY_QUERIES_BEFORE, |row| figure(row, coupons::KEY_QUERIES_BEFORE)),
+    (coupons::KEY_QUERIES_SETTLED, |row| figure(row, coupons::KEY_QUERIES_SETTLED)),
+    (coupons::KEY_GROWTH, |row| figure(row, coupons::KEY_GROWTH)),
     (coupons::ROWS, |row| figure(row, coupons::ROWS)),
     COST[5],
 ];
@@ -310,7 +313,7 @@ fn section(measure: &Measure, results: &Results) -> String {
     text.push('\n');
     if let Work::Coupons(work) = &measure.work {
         let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
-        text.push_str(&work.published_rows(&names));
+        text.push_str(&work.published().rows(&names));
     }
     for clients in &measure.clients {
         for server in &measure.servers {
