@@ -3,7 +3,7 @@
 
 PREFIX ?= /usr/local
 # A point belongs to one suite; without SUITE it is one of the first.
-SUITE ?= $(if $(POINT),performance,performance available cluster large both-cores arakoon growth garbage coupons)
+SUITE ?= $(if $(POINT),performance,performance available cluster large both-cores arakoon growth garbage coupons queries)
 BINARY := target/release/credenza
 
 help:

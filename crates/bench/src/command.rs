@@ -21,6 +21,7 @@ Examples:
   credenza bench suite                          servers beside each other
   credenza bench suite --quick --only redis-sync   one point of it, a short look
   credenza bench suite growth --sizes 1,4,16    a store of 1, 4 and 16 million rows
+  credenza bench suite queries --quick          feeds of changes and indexes, a short look
   credenza bench coupons                        indexes beside PouchDB, and what others published
   credenza bench coupons --quick -d target/bench   a short look, results in this folder
   credenza bench coupons --documents docs       write docs/performance/coupons.md
@@ -97,7 +98,7 @@ enum BenchCommand {
 #[derive(Args, Debug)]
 struct SuiteArguments {
     /// The suite: a file, or `performance`, `available`, `cluster`, `large`, `both-cores`,
-    /// `arakoon`, `growth`, `garbage`, `coupons`, `pgo`, `cost`, `training` or `smoke`
+    /// `arakoon`, `growth`, `garbage`, `coupons`, `queries`, `pgo`, `cost`, `training` or `smoke`
     #[arg(value_name = "SUITE", default_value = "performance")]
     file: String,
     #[command(flatten)]

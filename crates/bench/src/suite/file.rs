@@ -1,6 +1,7 @@
 //! Suite file: servers, loads, and the combinations that are run.
 
 use super::coupons::check_queries;
+use super::feeds::check_feed;
 use super::measure::{Measure, SuiteContext};
 use super::sizes::expand_sizes;
 use super::soak::{self, SizeSummary, Soak};
@@ -175,6 +176,7 @@ impl Suite {
                         failover_config(failover, server, clients, &placeholders, core)?;
                     }
                     Work::Coupons(_) => check_queries(name, server, &placeholders)?,
+                    Work::Feed(_) => check_feed(name, server, &placeholders)?,
                     _ => {}
                 }
             }

@@ -9,6 +9,7 @@
 mod bounds;
 mod coupons;
 mod failover;
+mod feeds;
 mod file;
 mod flames;
 mod goals;
@@ -42,7 +43,7 @@ pub use run::run;
 use std::path::{Path, PathBuf};
 
 /// The suites that every binary contains, by name, in the order in which `make bench` runs them.
-pub const SUITES: [(&str, &str); 13] = [
+pub const SUITES: [(&str, &str); 14] = [
     ("performance", include_str!("../../suites/performance.toml")),
     ("available", include_str!("../../suites/available.toml")),
     ("cluster", include_str!("../../suites/cluster.toml")),
@@ -52,6 +53,7 @@ pub const SUITES: [(&str, &str); 13] = [
     ("growth", include_str!("../../suites/growth.toml")),
     ("garbage", include_str!("../../suites/garbage.toml")),
     ("coupons", include_str!("../../suites/coupons.toml")),
+    ("queries", include_str!("../../suites/queries.toml")),
     ("pgo", include_str!("../../suites/pgo.toml")),
     ("cost", include_str!("../../suites/cost.toml")),
     ("training", include_str!("../../suites/training.toml")),

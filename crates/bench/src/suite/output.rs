@@ -97,7 +97,10 @@ pub fn charts(
         rendered.push((format!("{}.svg", file_label(&name)), chart.title.clone(), svg));
     };
     let is_comparable = |measure: &&&Measure| {
-        !matches!(measure.work, Work::Idle(_) | Work::Failover(_) | Work::Coupons(_))
+        !matches!(
+            measure.work,
+            Work::Idle(_) | Work::Failover(_) | Work::Coupons(_) | Work::Feed(_)
+        )
     };
     let has_client_series = |measure: &&Measure| measure.clients.len() > 1;
     for measure in

@@ -2,6 +2,7 @@
 
 use super::coupons;
 use super::failover;
+use super::feeds;
 use super::file::{Server, Suite, config};
 use super::measure::Measure;
 use super::process::{bind_command, own_cpu_seconds};
@@ -13,6 +14,7 @@ use super::work::{
 };
 use crate::flame::Recording;
 use load_generator::load::{self, Collected};
+use load_generator::machine::CoreBinding;
 use load_generator::report::Percentiles;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -104,6 +106,7 @@ impl PointRun<'_> {
     /// Does the work that is measured.
     fn work(&self, server: &Server, started: &mut StartedServer) -> Result<Run, String> {
         let core = self.suite.driver_core;
+        let _binding = self.bind_thread()?;
         match &self.measure.work {
             Work::Load(_) => {
                 let mut progress = ProgressLine::new(self.measure.name.as_str());
@@ -123,7 +126,16 @@ impl PointRun<'_> {
             }
             Work::Failover(work) => failover::run(work, server, started, (self.clients, core)),
             Work::Coupons(work) => coupons::run(work, server, started, self.clients),
+            Work::Feed(work) => feeds::run(work, started, self.clients),
         }
+    }
+
+    /// Binds this thread to the core of the load, for work that it does itself. The servers have
+    /// their own core then: a process that is started meanwhile would inherit this one.
+    fn bind_thread(&self) -> Result<Option<CoreBinding>, String> {
+        let is_own_work = matches!(self.measure.work, Work::Coupons(_) | Work::Feed(_));
+        let core = self.suite.server_core.and(self.suite.driver_core).filter(|_| is_own_work);
+        core.map(CoreBinding::new).transpose()
     }
 }
 

@@ -123,7 +123,9 @@ impl StartedServer {
         let begin = Instant::now();
         self.processes = start_processes(&self.commands, self.core, &self.data.0)?;
         self.target = wait_until_ready(&self.config, &mut self.processes)
-            .and_then(|target| read_once(&*target).map(|()| target))
+            .and_then(|target| {
+                call_once(&*target, &Call::Get(b"lone"), "first read").map(|()| target)
+            })
             .map_err(|error| error.text)?;
         Ok(begin.elapsed())
     }
@@ -181,10 +183,10 @@ impl StartedServer {
     }
 }
 
-/// Reads a row, present or not.
-fn read_once(target: &dyn Target) -> Result<(), BenchError> {
+/// Makes one call of a new client, whose name is for errors. A row that is read may be absent.
+pub fn call_once(target: &dyn Target, call: &Call<'_>, name: &str) -> Result<(), BenchError> {
     let mut driver = target.driver(1)?;
-    driver.begin(0, &Call::Get(b"lone"));
+    driver.begin(0, call);
     driver.send(0);
     let (begin, mut answered) = (Instant::now(), None);
     while answered.is_none() && begin.elapsed() < READY_TIMEOUT {
@@ -194,8 +196,8 @@ fn read_once(target: &dyn Target) -> Result<(), BenchError> {
     }
     match answered {
         Some(Ok(())) => Ok(()),
-        Some(Err(kind)) => Err(BenchError::unavailable(format!("the first read failed: {kind}"))),
-        None => Err(BenchError::unavailable("the first read was not answered")),
+        Some(Err(kind)) => Err(BenchError::unavailable(format!("the {name} failed: {kind}"))),
+        None => Err(BenchError::unavailable(format!("the {name} was not answered"))),
     }
 }
 

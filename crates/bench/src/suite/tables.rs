@@ -2,6 +2,7 @@
 
 use super::coupons;
 use super::failover::GAP;
+use super::feeds;
 use super::file::Suite;
 use super::goals;
 use super::measure::Measure;
@@ -257,6 +258,26 @@ const UPDATED_COUPONS: [Column; 12] = [
     (coupons::ROWS, |row| figure(row, coupons::ROWS)),
     COST[5],
 ];
+const FEED_READ: [Column; 10] = [
+    (feeds::EVENTS, |row| figure(row, feeds::EVENTS)),
+    (feeds::STREAM[0], |row| figure(row, feeds::STREAM[0])),
+    (feeds::STREAM[1], |row| figure(row, feeds::STREAM[1])),
+    (feeds::STREAM[2], |row| figure(row, feeds::STREAM[2])),
+    (feeds::STREAM[3], |row| figure(row, feeds::STREAM[3])),
+    (feeds::PAGES[0], |row| figure(row, feeds::PAGES[0])),
+    (feeds::PAGES[1], |row| figure(row, feeds::PAGES[1])),
+    (feeds::PAGES[2], |row| figure(row, feeds::PAGES[2])),
+    (feeds::PAGES[3], |row| figure(row, feeds::PAGES[3])),
+    COST[4],
+];
+const FEED_WATCH: [Column; 6] = [
+    (feeds::ALONE, |row| figure(row, feeds::ALONE)),
+    (feeds::WATCHED_BY_STREAMS[0], |row| figure(row, feeds::WATCHED_BY_STREAMS[0])),
+    (feeds::WATCHED_BY_PAGES[0], |row| figure(row, feeds::WATCHED_BY_PAGES[0])),
+    (feeds::WATCHED_BY_STREAMS[1], |row| figure(row, feeds::WATCHED_BY_STREAMS[1])),
+    (feeds::WATCHED_BY_PAGES[1], |row| figure(row, feeds::WATCHED_BY_PAGES[1])),
+    COST[4],
+];
 const IDLE: [Column; 2] = [
     ("% of a core", |row| format!("{:.2}", row.point.median.server_cpu * 100.0)),
     ("memory MiB", |row| format!("{:.0}", row.point.median.memory_bytes / 1_048_576.0)),
@@ -286,6 +307,8 @@ fn section(measure: &Measure, results: &Results) -> String {
             [&IDENTITY[1..], &UPDATED_COUPONS[..]].concat()
         }
         Work::Coupons(_) => [&IDENTITY[1..], &COUPONS[..]].concat(),
+        Work::Feed(work) if work.is_watch() => [&IDENTITY[..], &FEED_WATCH[..]].concat(),
+        Work::Feed(_) => [&IDENTITY[1..], &FEED_READ[..]].concat(),
         Work::Tool(tool) if tool.speed_source == SpeedSource::Time => {
             [&IDENTITY[1..], &SPEED[..], &COST[..]].concat()
         }

@@ -1,6 +1,7 @@
 //! Work of one measurement: a load of this tool, a foreign tool, or nothing at all.
 
 use super::coupons::CouponWork;
+use super::feeds::FeedWork;
 use super::file::{Server, config};
 use load_generator::config::{Config, Item, Items, duration_of};
 use load_generator::report::Percentiles;
@@ -36,6 +37,8 @@ pub enum Work {
     Failover(Failover),
     /// The experiment of coupons: documents that are found by an index.
     Coupons(CouponWork),
+    /// Reader of a feed, or readers that wait for it.
+    Feed(FeedWork),
 }
 
 /// A load through the processes that survive, while the leader is killed.
@@ -70,8 +73,8 @@ pub enum SpeedSource {
 }
 
 impl Work {
-    /// Reads `load`, `tool`, `idle`, `failover` or `coupons`; without any of them the work is the
-    /// suite's load.
+    /// Reads `load`, `tool`, `idle`, `failover`, `coupons` or `feed`; without any of them the work
+    /// is the suite's load.
     pub fn read(
         items: &mut Items,
         base: &Items,
@@ -86,6 +89,9 @@ impl Work {
         }
         if let Some(item) = items.take("coupons") {
             return CouponWork::read(&item, share).map(Work::Coupons);
+        }
+        if let Some(item) = items.take("feed") {
+            return FeedWork::read(&item, share).map(Work::Feed);
         }
         let failover = items.take("failover");
         let mut load = items.read("load", Items::default(), Item::table)?;

@@ -1,6 +1,7 @@
 //! Tests of suites: the file is checked before anything is started; medians, ratios and tables.
 
 mod coupons;
+mod feeds;
 mod goals;
 mod pages;
 
