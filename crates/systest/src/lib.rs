@@ -3,8 +3,8 @@
 //!
 //! Promises: an experiment touches only what it made, and removes it again, also when it fails.
 //! Never: is imported by another crate; asserts a time that the machine, not the product, decides.
-//! Read next: `tidy/mod.rs`, then `server.rs`, `workload/mod.rs`, `cluster/mod.rs` and
-//! `fault_injection/mod.rs`.
+//! Read next: `tidy/mod.rs`, then `server.rs`, `workload/mod.rs`, `documents/mod.rs`,
+//! `cluster/mod.rs` and `fault_injection/mod.rs`.
 
 pub mod access;
 pub mod bystanders;
@@ -13,6 +13,7 @@ pub mod certificates;
 pub mod checkers;
 pub mod client;
 pub mod cluster;
+pub mod documents;
 pub mod environment;
 pub mod fault_injection;
 pub mod latencies;
