@@ -17,6 +17,7 @@ mod damage;
 mod dead_rows;
 mod disks;
 mod distance;
+mod documents;
 mod failpoints;
 mod feeds;
 mod hanging;

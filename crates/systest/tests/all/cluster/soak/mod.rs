@@ -110,13 +110,13 @@ fn soak(name: &str, nodes: usize) {
 }
 
 /// Returns the length of the long form: from the environment, or half an hour.
-fn long_form_time() -> Duration {
+pub(super) fn long_form_time() -> Duration {
     let seconds = std::env::var("CREDENZA_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
     seconds.map_or(LONG_TIME, Duration::from_secs)
 }
 
 /// Returns the seed: from the environment, or from the clock.
-fn choose_seed() -> u64 {
+pub(super) fn choose_seed() -> u64 {
     let seed = std::env::var("CREDENZA_SEED").ok().and_then(|text| text.parse().ok());
     seed.unwrap_or_else(|| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
