@@ -214,7 +214,9 @@ impl Housekeeper {
         let (now, seen_index) =
             (world::milliseconds(), self.directory.group.applied.visible_index());
         for (bucket, group) in &dropped {
-            reclaimed.entry(*bucket).or_insert(DroppedBucket::new(now, *group, seen_index));
+            let lease_ms = self.settings.lease_ms;
+            let state = DroppedBucket::new(now, *group, seen_index, lease_ms);
+            reclaimed.entry(*bucket).or_insert(state);
         }
         for (bucket, state) in reclaimed.iter_mut().filter(|(_, state)| !state.is_freed) {
             if self.reclaim(*bucket, state, now)? {

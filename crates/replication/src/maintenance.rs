@@ -4,7 +4,8 @@
 //! Never: waits for the driver; a caller that needs a copy at the log's head waits itself.
 
 use crate::group::Group;
-use base::{LogIndex, Result};
+use base::{Ballot, LogIndex, Millis, Result};
+use runtime::world;
 use std::sync::mpsc::Receiver;
 use store::Position;
 
@@ -16,8 +17,10 @@ pub struct ApplyProgress {
     /// Epoch of this master, and the last entry with an accepted update. `None`: this node is not
     /// master.
     pub last_accepted: Option<(u64, LogIndex)>,
-    /// Last index that another master reported as decided. `None`: no other master is known.
-    pub decided: Option<LogIndex>,
+    /// Ballot of another master, and an index at or behind every entry that was decided under it
+    /// or before when it last sent a message, within twice `lease_ms`. `None`: this node hears no
+    /// other master, or does not have its log yet.
+    pub followed_end: Option<(Ballot, LogIndex)>,
 }
 
 impl Group {
@@ -73,9 +76,8 @@ impl Group {
         let state = self.state();
         let (epoch, applied) = (self.applied.epoch(), self.applied.index());
         let last_accepted = state.queue.last().unwrap_or(applied);
-        let other_master = state.replica.master().filter(|master| *master != self.shared.node);
-        let decided = other_master.map(|_| state.replica.reported_decided());
+        let followed_end = state.replica.followed_log_end(Millis(world::milliseconds()));
         let last_accepted = is_master.then_some((epoch, last_accepted));
-        ApplyProgress { applied, last_accepted, decided }
+        ApplyProgress { applied, last_accepted, followed_end }
     }
 }

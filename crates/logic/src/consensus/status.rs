@@ -40,9 +40,20 @@ impl Replica {
         self.log.decided
     }
 
-    /// Returns the highest index that a master called decided; this log may not reach that far.
-    pub fn reported_decided(&self) -> LogIndex {
-        self.log.reported.1
+    /// Returns an index at or behind every entry that the followed master, or one before it, had
+    /// decided when it last sent a message, and the master's ballot; under another ballot the index
+    /// says nothing. `None`: no master is followed, it was silent for as long as voters wait, or
+    /// this log does not hold yet what it inherited.
+    pub fn followed_log_end(&self, now: Millis) -> Option<(Ballot, LogIndex)> {
+        let (ballot, reported) = self.log.reported;
+        let has_reported = self.role.followed_master() == Some(self.grant.ballot.node)
+            && [ballot, self.grant.ballot, self.log.ballot] == [self.ballots.promised; 3];
+        // A replica whose disk hangs, or that was removed, goes on following a master that it does
+        // not hear.
+        let is_heard = now < self.grant.patience_until;
+        // A master that just took over knows less as decided than its predecessor, which may have
+        // decided everything that was inherited.
+        (has_reported && is_heard).then(|| (ballot, reported.max(self.log.last)))
     }
 
     /// Returns the last index whose entry can't be sent any more.

@@ -65,7 +65,8 @@ async fn space_reclaim_does_not_wait_for_updates_behind_a_flush() {
     let housekeeper = node.housekeeper.clone();
     let now = runtime::world::milliseconds();
     let asked = tokio::task::spawn_blocking(move || {
-        housekeeper.reclaim(bucket, &mut DroppedBucket::new(now, of, LogIndex(0)), now)
+        let mut dropped = DroppedBucket::new(now, of, LogIndex(0), 600);
+        housekeeper.reclaim(bucket, &mut dropped, now)
     });
     let given = tokio::time::timeout(Duration::from_secs(10), asked).await;
     let given = given.expect("it waits for what waits for a flush").expect("no panic");

@@ -119,8 +119,12 @@ fn deliver(replica: &mut Replica, ballot: Ballot, body: Body, now: u64) -> Vec<B
 }
 
 fn heartbeat(lease: Option<LeaseTerm>) -> Body {
-    let (sent, zero) = (Millis(77), LogIndex(0));
-    Body::Heartbeat { beat: 1, sent, lease, decided: zero, saved_by_all: zero }
+    heartbeat_with(lease, 0)
+}
+
+fn heartbeat_with(lease: Option<LeaseTerm>, decided: u64) -> Body {
+    let (sent, decided, saved_by_all) = (Millis(77), LogIndex(decided), LogIndex(0));
+    Body::Heartbeat { beat: 1, sent, lease, decided, saved_by_all }
 }
 
 /// A master of a former version requests a whole lease and relies on it: the end of its connection
@@ -229,4 +233,37 @@ fn link_end_of_the_master_alone_shortens_patience() {
         };
         assert_eq!(effects.iter().filter(|effect| seeks(effect)).count(), 2, "{effects:?}");
     }
+}
+
+/// What a master reported says nothing of the time after its followers stop to hear it, also at a
+/// follower that goes on following it.
+#[test]
+fn end_of_the_followed_log_is_known_while_the_master_is_heard() {
+    for disk_hangs in [false, true] {
+        let (mut replica, master, now) = follower();
+        assert_eq!(replica.followed_log_end(Millis(now)), None, "it follows nobody");
+        deliver(&mut replica, master, heartbeat_with(Some(LeaseTerm::Half), 9), now);
+        replica.step(Event::Disk { disk_hangs }, &mut Vec::new());
+        let known = Some((master, LogIndex(9)));
+        assert_eq!(replica.followed_log_end(Millis(now + 605)), known);
+        assert_eq!(replica.followed_log_end(Millis(now + 606)), None);
+        replica.step(Event::Tick { now: Millis(now + 606) }, &mut Vec::new());
+        assert_eq!(replica.master().is_some(), disk_hangs);
+        assert_eq!(replica.followed_log_end(Millis(now + 606)), None);
+    }
+}
+
+/// A new master knows less as decided than its predecessor until it has decided what it inherited.
+#[test]
+fn end_of_the_followed_log_includes_inherited_entries() {
+    let (mut replica, master, now) = follower();
+    deliver(&mut replica, master, heartbeat_with(Some(LeaseTerm::Half), 3), now);
+    assert_eq!(replica.followed_log_end(Millis(now)), Some((master, LogIndex(5))));
+    let next = Ballot { round: 3, node: NodeId(5) };
+    deliver(&mut replica, next, Body::Prepare { released: Ballot::default() }, now + 700);
+    assert_eq!(replica.promised(), next);
+    assert_eq!(replica.followed_log_end(Millis(now + 700)), None, "it only promised");
+    replica.step(Event::PromiseSaved { ballot: next }, &mut Vec::new());
+    deliver(&mut replica, next, heartbeat_with(Some(LeaseTerm::Half), 3), now + 701);
+    assert_eq!(replica.followed_log_end(Millis(now + 701)), None, "it has not adopted the log");
 }

@@ -3,7 +3,7 @@
 
 use super::flavours::Flavour;
 use super::installing::Roles;
-use super::node::group_id;
+use super::node::{LEASE_MS, group_id};
 use super::world::World;
 use base::request::Expiry;
 use base::{BucketId, LogIndex, Properties, Update};
@@ -62,7 +62,8 @@ impl World {
     /// Notes that a node learns now that the bucket is dropped.
     fn learn_of_drop(&self, nth: usize) -> DroppedBucket {
         self.nodes[nth].clock.enter(self.queue.now());
-        DroppedBucket::new(runtime::world::milliseconds(), group_id(0), LogIndex(0))
+        let now = runtime::world::milliseconds();
+        DroppedBucket::new(now, group_id(0), LogIndex(0), LEASE_MS)
     }
 
     /// Frees the bucket's space at a node if it may be freed, as maintenance does. Returns true if
