@@ -174,18 +174,24 @@ impl Router {
         let request = Request { bucket: BucketName::default(), call, retry: None };
         let directory = GroupRef::Local(self.directory.group.clone());
         let index = self.forward(&directory, previous, &Principal::Node, request).await?.index;
-        let wait_max = Duration::from_millis(FORWARD_MS_MAX);
-        let applied = timeout(wait_max, self.wait_directory_applied(index));
-        round::wait("the directory's last change", applied).await.unwrap_or_else(|| {
+        let applied = self.wait_directory_applied(index, FORWARD_MS_MAX);
+        round::wait("the directory's last change", applied).await
+    }
+
+    /// Waits until this node has applied the directory up to an index, for this time at most.
+    ///
+    /// Errors: `NoQuorum` after that time; nothing was done.
+    pub(super) async fn wait_directory_applied(
+        &self,
+        index: LogIndex,
+        wait_ms_max: u64,
+    ) -> Result<()> {
+        let applied = self.directory.group.applied.wait_reached(index);
+        timeout(Duration::from_millis(wait_ms_max), applied).await.unwrap_or_else(|| {
             let text = "this node's copy of the directory is out of date: nothing was done; try \
                         again";
             Err(Error::new(Reason::NoQuorum, text))
         })
-    }
-
-    /// Waits until this node has applied the directory up to an index.
-    pub(super) async fn wait_directory_applied(&self, index: LogIndex) -> Result<()> {
-        self.directory.group.applied.wait_reached(index).await
     }
 
     /// Returns true if a bucket that is unknown here may have been created a moment ago. False for

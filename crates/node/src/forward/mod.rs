@@ -99,8 +99,7 @@ impl Router {
         if let Call::Directory(_) = &request.call {
             // The client's next request must find the bucket as changed, or as described. If this
             // node can't catch up soon, the answer is valid nevertheless.
-            let wait_max = Duration::from_millis(MASTER_WAIT_MS_MAX);
-            let _ = timeout(wait_max, self.wait_directory_applied(reply.index)).await;
+            let _ = self.wait_directory_applied(reply.index, MASTER_WAIT_MS_MAX).await;
         }
         Ok(reply)
     }

@@ -4,6 +4,7 @@ use super::message::{self, BYTES_MAX};
 use crate::answers::Answers;
 use crate::flow::{Caller, Flow};
 use crate::route::Router;
+use base::limits::MASTER_WAIT_MS_MAX;
 use base::wire::{answer_bytes, may_change, write_answer_to};
 use base::{
     Body, Call, Error, GroupId, LogIndex, Outcome, Principal, Read, ReadLevel, Reason, Reply,
@@ -155,17 +156,19 @@ async fn evaluate(
 }
 
 /// Waits until this node has applied the sender's directory, which may name a bucket, or a dropped
-/// one, that differs here. A former master whose disk hangs might never apply it; since nothing was
-/// done, its successor is named to the sender.
+/// one, that differs here. A node whose disk hangs, or that is cut off, might never apply it; since
+/// nothing was done, the successor of a former master is named to the sender. The wait ends while
+/// the sender still waits, so that it learns the cause and may try another node.
 ///
-/// Errors: `NotMaster` once another node is known to be the group's master.
+/// Errors: `NotMaster` once another node is known to be the group's master, `NoQuorum` after
+/// `MASTER_WAIT_MS_MAX`.
 async fn wait_directory_applied(
     router: &Arc<Router>,
     group: GroupId,
     directory: LogIndex,
     call: &Call,
 ) -> Result<()> {
-    let applied = router.wait_directory_applied(directory);
+    let applied = router.wait_directory_applied(directory, MASTER_WAIT_MS_MAX);
     let is_replica_read = matches!(call, Call::Read(_, ReadLevel::Dirty | ReadLevel::AtLeast(_)));
     match router.locator.groups.get(group).filter(|_| !is_replica_read) {
         Some(group) => tokio::select! {

@@ -7,7 +7,7 @@ use crate::route::Router;
 use crate::tests::access::{change, check_matrix, role, with_access};
 use crate::tests::{Place, bytes, get, request, set};
 use base::access::UserQuota;
-use base::limits::{FORWARDED_BYTES_MAX, FORWARDED_MAX, KEY_BYTES_MAX};
+use base::limits::{FORWARD_MS_MAX, FORWARDED_BYTES_MAX, FORWARDED_MAX, KEY_BYTES_MAX};
 use base::request::OnMissing;
 use base::{
     AccessCall, Body, Call, DirectoryCall, GroupId, KeyVersion, LogIndex, NodeId, Outcome,
@@ -309,6 +309,22 @@ async fn request_ahead_of_a_former_masters_directory_is_refused_as_not_master() 
     let answer = tokio::time::timeout(within, both).await.expect("not held until the disk answers");
     let reply = message::read_answer_to(&sent, answer.expect("it is answered")).expect("readable");
     assert_eq!(reply.map_err(|error| error.reason), Err(Reason::NotMaster));
+    node.stop().await.expect("it stops");
+}
+
+/// A dirty read is not master's work: a node that does not lead waits for the directory, too.
+#[tokio::test]
+async fn dirty_read_ahead_of_the_directory_is_refused_while_its_sender_waits() {
+    let place = Place::new();
+    let (node, peers) = node_and_peers(&place).await;
+    set_master(&node, false);
+    let dirty = request(Call::Read(Read::KeyCount, ReadLevel::Dirty));
+    let sent = message::write(LogIndex(1_000_000), None, &dirty).expect("small");
+    let sender_waits = Duration::from_millis(FORWARD_MS_MAX);
+    let answer = peers.call(MASTER, GroupId(1), sent.clone(), sender_waits).await;
+    let reply = message::read_answer_to(&sent, answer.expect("it is answered")).expect("readable");
+    assert_eq!(reply.map_err(|error| error.reason), Err(Reason::NoQuorum));
+    set_master(&node, true);
     node.stop().await.expect("it stops");
 }
 
