@@ -2,10 +2,10 @@
 //! all of them, and a simulation one after the other.
 //!
 //! The store's switch is one durable step, but not a short one: it waits for several syncs, for
-//! flushes and merges that write the list of tables, and for readers of the row cache. A witness
-//! flushes all memory. And all rows of bucket 0 are read, to find those that have changed. In a
-//! turn of the driver, this would stop the group's votes, acknowledgements and answers to
-//! heartbeats for as long as the disk takes.
+//! flushes and merges that write the list of tables, and for readers of the row cache. At a witness
+//! it also flushes all memory, which other nodes do while they receive the rows. And all rows of
+//! bucket 0 are read, to find those that have changed. In a turn of the driver, this would stop the
+//! group's votes, acknowledgements and answers to heartbeats for as long as the disk takes.
 //!
 //! So the driver goes on meanwhile: it receives, saves, acknowledges, votes and sends. But from
 //! [`Group::begin_install`] to [`Group::on_install_ended`] the group's rows belong to the

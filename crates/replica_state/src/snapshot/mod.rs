@@ -52,7 +52,7 @@ use send::Sender;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Ingest, RowChange, Trees};
+use store::{Ingest, TreeRow, Trees};
 use transport::{IncomingCall, IncomingMessage, Peers};
 
 use super::layout::{self, Mark};
@@ -246,9 +246,8 @@ impl StagedSnapshot {
         Some(StagedSnapshot { group, offer, rows: Some(rows), trees: to })
     }
 
-    /// Installs the state, durably; blocks for a few syncs, and without rows for a flush of all
-    /// memory. No entry of the group may be applied meanwhile. After any error but a failed store
-    /// nothing has changed.
+    /// Installs the state, durably; blocks for a few syncs and a flush of all memory. No entry of
+    /// the group may be applied meanwhile. After any error but a failed store nothing has changed.
     pub fn install(mut self) -> Result<InstalledSnapshot> {
         if applied_index(&*self.trees, self.group)? >= self.offer.mark.applied {
             return Err(overtaken());
@@ -257,7 +256,7 @@ impl StagedSnapshot {
         let index = LogIndex(mark.applied);
         let installed = InstalledSnapshot { index, base, configuration, mark };
         let switched = match &mut self.rows {
-            None => install_mark(self.group, &*self.trees, &installed).map(|()| true)?,
+            None => install_mark(self.group, self.trees, &installed)?,
             Some(rows) => rows.ingest.switch().map_err(store_error)?,
         };
         if !switched {
@@ -283,17 +282,27 @@ fn applied_index(trees: &dyn Trees, group: GroupId) -> Result<u64> {
     Ok(Mark::read(&bytes).map_err(base::error::corrupt)?.applied)
 }
 
-/// Installs the state of a snapshot without its rows, durably.
-fn install_mark(group: GroupId, trees: &dyn Trees, installed: &InstalledSnapshot) -> Result<()> {
+/// Installs the state of a snapshot without its rows, durably. Returns false if a row of the group
+/// was written meanwhile; then nothing has changed.
+fn install_mark(
+    group: GroupId,
+    trees: Arc<dyn Trees>,
+    installed: &InstalledSnapshot,
+) -> Result<bool> {
     let (mut mark, mut configuration) = (Vec::new(), Vec::new());
     layout::mark_key(group, &mut mark);
     layout::configuration_key(group, &mut configuration);
     let written = layout::write_configuration(installed.base, &installed.configuration);
-    let changes = [
-        RowChange::Put(configuration.into(), written),
-        RowChange::Put(mark.into(), installed.mark.write()),
-    ];
-    trees.apply(&mut changes.into_iter()).map_err(store_error)?;
-    trees.rotate().map_err(store_error)?;
-    trees.flush().map_err(store_error)
+    let mut rows: Vec<TreeRow> =
+        vec![(mark.into(), installed.mark.write()), (configuration.into(), written)];
+    rows.sort_unstable();
+    // Not as a batch, which is visible before it is on disk: with a full disk the mark would stay
+    // ahead of what this replica applied, and the same snapshot would count as overtaken from then
+    // on.
+    let switched = trees.begin_install(&group.0.to_be_bytes()).and_then(|mut ingest| {
+        ingest.put(rows)?;
+        ingest.complete()?;
+        ingest.switch()
+    });
+    switched.map_err(store_error)
 }

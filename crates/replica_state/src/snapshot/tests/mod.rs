@@ -9,3 +9,4 @@ mod stopping;
 mod test_node;
 mod transfers;
 mod wire;
+mod without_rows;
