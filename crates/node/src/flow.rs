@@ -2,12 +2,12 @@
 
 use base::access::Verbs;
 use base::rights::Rights;
-use base::{BucketName, GroupId, LogIndex, Principal};
+use base::{BucketName, GroupId, LogIndex, Principal, UserDigest};
 use replica_host::{Groups, Local};
 use replication::bucket::Bucket;
 use replication::group::Group;
 use runtime::submit::Ticket;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use usage::{ConnectionPlace, Metering, UserMeter};
 
 /// Requests of one connection in flight; makes its later ones see its earlier ones. One per
@@ -22,6 +22,8 @@ pub struct Flow {
     pub elsewhere: Elsewhere,
     /// Principal of its requests.
     principal: Principal,
+    /// Digest of its user's name, once it was needed: every update in a session needs it.
+    user: OnceLock<Option<UserDigest>>,
     /// The bucket of its last request.
     cached: Option<RecentBucket>,
     /// Rights of its principal, as they were looked up last.
@@ -112,8 +114,19 @@ impl Flow {
     pub(crate) fn metered(caller: Caller, metering: Metering) -> Flow {
         let Caller { principal, elsewhere } = caller;
         let (last, cached, rights, place) = (None, None, None, None);
-        let (others, is_forwarded) = (Vec::new(), false);
-        Flow { last, others, elsewhere, principal, cached, rights, metering, place, is_forwarded }
+        let (others, user, is_forwarded) = (Vec::new(), OnceLock::new(), false);
+        Flow {
+            last,
+            others,
+            elsewhere,
+            principal,
+            user,
+            cached,
+            rights,
+            metering,
+            place,
+            is_forwarded,
+        }
     }
 
     /// Notes a ticket that was given out.
@@ -157,9 +170,14 @@ impl Flow {
         &self.principal
     }
 
+    /// Returns the digest of the user's name. `None`: the principal is no user.
+    pub(crate) fn user_digest(&self) -> Option<UserDigest> {
+        *self.user.get_or_init(|| self.principal.user_digest())
+    }
+
     /// Sets the principal of later requests: the client has logged in.
     pub fn set_principal(&mut self, principal: Principal) {
-        self.principal = principal;
+        (self.principal, self.user) = (principal, OnceLock::new());
         (self.rights, self.place) = (None, None);
     }
 
@@ -202,6 +220,7 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::access::{ListenerRights, Login};
 
     #[test]
     fn flow_remembers_the_last_ticket_of_each_group() {
@@ -228,5 +247,21 @@ mod tests {
         assert_eq!((pending(&flow, 3, 1), flow.others.len()), (Some(2), 1));
         flow.note(ticket(2, 902));
         assert_eq!((pending(&flow, 3, 1), flow.others.len()), (Some(2), 1));
+    }
+
+    #[test]
+    fn digest_of_the_user_follows_each_login() {
+        let user = |name| {
+            let login = Login::by_certificate(name);
+            Principal::User(login.into(), ListenerRights::default())
+        };
+        let mut flow = Flow::of(Principal::LocalOperator);
+        assert_eq!(flow.user_digest(), None);
+        for principal in [user("ada"), user("bob"), Principal::Node] {
+            flow.set_principal(principal.clone());
+            for _ in 0..2 {
+                assert_eq!(flow.user_digest(), principal.user_digest());
+            }
+        }
     }
 }

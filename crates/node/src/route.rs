@@ -327,7 +327,7 @@ impl Router {
     /// Returns the user whose sessions a flow may use. `None`: all, because access is off, or
     /// because the flow is of no user.
     fn session_user(&self, flow: &Flow) -> Option<UserDigest> {
-        if self.access.is_on() { flow.principal().user_digest() } else { None }
+        if self.access.is_on() { flow.user_digest() } else { None }
     }
 
     /// Returns the owner of a session that a flow opens. `None`: everybody may use it.
