@@ -2,9 +2,13 @@
 //! interleavings: the product's own loops, of which one runs at a time
 //! (`sync/thread_scheduler.rs`).
 
-use super::truncation::Sole;
+use super::truncation::{Sole, place};
 use base::mutants::activate_on_thread;
+use base::{Reason, SessionId, UserDigest};
 use replica_host::flush::FlushStep;
+use replica_state::layout::StoredSession;
+use replication::overlay::Overlay;
+use replication::session_counts::{SessionCounts, SessionOwner};
 use runtime::mutants::Mutant;
 use runtime::sync::{ThreadScheduler, point};
 use runtime::world;
@@ -21,6 +25,13 @@ const BEGINS_MAX: u64 = 150;
 /// open for a while.
 const NOW_NS: u64 = 1_000_000_000_000;
 const TURN_NS: u64 = 100_000;
+/// Interleavings of cases with sessions, which have few points.
+const SESSION_SEEDS: u64 = 300;
+/// Maximum number of the user's sessions, and attempts of each of two clients to open one.
+const SESSIONS_MAX: u32 = 3;
+const OPENED: usize = 2;
+/// User whose sessions are counted.
+const USER: UserDigest = UserDigest(1);
 
 /// Sets the clock of this thread, and breaks a rule on it.
 fn begin(mutant: Option<Mutant>) {
@@ -105,6 +116,71 @@ fn read_while_applied(seed: u64, mutant: Option<Mutant>) -> Result<(), String> {
     early.lock().expect("nobody panics").clone()
 }
 
+/// A session arrives with a bucket that moves here, and its user closes it as soon as it is there.
+/// What is counted must be what is open. `counted_late`: it is counted in a step of its own, not
+/// under the lock that it is written under.
+fn session_received_and_closed(seed: u64, counted_late: bool) -> Result<(), String> {
+    begin(None);
+    let (sole, mut writer) = Sole::new();
+    sole.begin(&mut writer);
+    let (group, (bucket, _), session) = (&sole.group, &place(0), SessionId(7));
+    let receiver = move || {
+        begin(None);
+        let write = |overlay: &mut Overlay| {
+            let (used, bucket) = (overlay.open.time, Some(bucket.digest));
+            let stored = StoredSession { used, highest: 0, bucket, user: Some(USER) };
+            overlay.put_session(session, stored);
+            overlay.put_session_expiry(session, stored.expires());
+            Ok(())
+        };
+        if counted_late {
+            group.write_bookkeeping(0, write, |_| {}).expect("it is master");
+            group.state().master.sessions.add_all([Some(USER)]);
+        } else {
+            let count = |sessions: &mut _| SessionCounts::add_all(sessions, [Some(USER)]);
+            let written = group.write_bookkeeping(0, write, |master| count(&mut master.sessions));
+            written.expect("it is master");
+        }
+    };
+    let closer = move || {
+        begin(None);
+        for _ in 0..4 {
+            group.close_session(bucket, session, Some(USER)).expect("it is master");
+        }
+    };
+    ThreadScheduler::run(seed, vec![Box::new(receiver), Box::new(closer)]);
+    group.close_session(bucket, session, Some(USER)).expect("it is master");
+    match group.state().master.sessions.total() {
+        0 => Ok(()),
+        counted => Err(format!("none is open, and {counted} counted")),
+    }
+}
+
+/// Two clients of a user open sessions at the same time: together as many as its quota.
+fn sessions_opened_at_once(seed: u64) {
+    begin(None);
+    let (sole, mut writer) = Sole::new();
+    sole.begin(&mut writer);
+    let (group, (bucket, _), opened) = (&sole.group, &place(0), &Mutex::new(Vec::new()));
+    let opener = move || {
+        begin(None);
+        for _ in 0..OPENED {
+            let owner = Some(SessionOwner { user: USER, sessions_max: SESSIONS_MAX });
+            let told = group.open_session(bucket, owner).map_err(|error| error.reason);
+            opened.lock().expect("nobody panics").push(told.map(|(_, session)| session));
+        }
+    };
+    ThreadScheduler::run(seed, vec![Box::new(opener), Box::new(opener)]);
+    let opened = opened.lock().expect("nobody panics").clone();
+    let sessions: Vec<_> = opened.iter().flatten().copied().collect();
+    let refused: Vec<_> = opened.iter().filter_map(|told| told.err()).collect();
+    assert_eq!((sessions.len(), refused), (SESSIONS_MAX as usize, vec![Reason::Quota]), "{seed}");
+    for session in sessions {
+        group.close_session(bucket, session, Some(USER)).expect("it is master");
+    }
+    assert_eq!(group.state().master.sessions.total(), 0, "{seed}");
+}
+
 /// A case, in one interleaving.
 type Case = fn(u64, Option<Mutant>) -> Result<(), String>;
 
@@ -144,4 +220,20 @@ fn answer_index_is_never_older_than_the_rows_returned() {
 #[test]
 fn truncation_past_unprocessed_records_is_detected() {
     notices(acknowledged_while_truncated, Mutant::TruncateUnprocessedRecords);
+}
+
+#[test]
+fn received_session_is_counted_before_anyone_can_close_it() {
+    for seed in 0..SESSION_SEEDS {
+        assert_eq!(session_received_and_closed(seed, false), Ok(()), "interleaving {seed}");
+    }
+    let is_noticed = |seed: u64| session_received_and_closed(seed, true).is_err();
+    assert!((0..SESSION_SEEDS).any(is_noticed), "the case can't fail");
+    clean_up();
+}
+
+#[test]
+fn clients_that_open_sessions_at_once_share_the_quota_of_their_user() {
+    (0..SESSION_SEEDS).for_each(sessions_opened_at_once);
+    clean_up();
 }

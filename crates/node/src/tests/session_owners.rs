@@ -5,7 +5,7 @@ use super::many::Cluster;
 use super::sessions::pass;
 use super::test_cluster::wait;
 use super::{Place, bytes, get, reason, request, set, update};
-use crate::{Flow, Node};
+use crate::{Flow, Node, SubmitResult};
 use base::access::UserQuota;
 use base::limits::SESSION_TTL_MS;
 use base::request::SessionCall;
@@ -176,4 +176,37 @@ async fn session_that_is_used_through_another_node_is_judged_by_its_user() {
         assert_eq!(reason(open(node, &ada).await), Reason::Quota, "it counts as ada's");
     }
     assert!(other.router.metrics.forwarded_out.load(Ordering::Relaxed) > 0);
+}
+
+/// Whose a session is, and how many its user may have, rests on the directory: a master that may
+/// lack changes of it waits for it first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn session_is_opened_and_closed_only_by_a_current_directory() {
+    let cluster = Cluster::new(3).await;
+    let elsewhere = (cluster.master(0).await + 1) % 3;
+    let made = cluster.create(None, &[&format!("n{elsewhere}")]).await;
+    let bucket = cluster.bucket("here", made.group).await;
+    assert_eq!(cluster.master(made.group.0).await, elsewhere, "the directory is led by another");
+    let (node, group) = (cluster.node(elsewhere), cluster.group(elsewhere, made.group.0));
+    let mut session = None;
+    for call in [SessionCall::Open, SessionCall::Close(SessionId(0))] {
+        let call = match (call, session) {
+            (SessionCall::Close(_), Some(opened)) => SessionCall::Close(opened),
+            (call, _) => call,
+        };
+        let ask = || Request { bucket: bucket.clone(), ..request(Call::Session(call)) };
+        // As in a new epoch: its number is 1 at least.
+        group.leadership.mark_directory_current(0);
+        let submitted = node.submit(&mut Flow::of(Principal::Node), ask());
+        assert!(matches!(submitted, SubmitResult::Later(_)), "{call:?} waits for the directory");
+        let reply = node.router.wait_reply(submitted).await.expect("the directory is there");
+        if let Body::Session(opened) = reply.body {
+            session = Some(opened);
+        }
+        assert!(group.leadership.is_directory_current(group.leadership.epoch()));
+        let submitted = node.submit(&mut Flow::of(Principal::Node), ask());
+        assert!(!matches!(submitted, SubmitResult::Later(_)), "{call:?} is evaluated at once");
+        node.router.wait_reply(submitted).await.expect("done");
+    }
+    assert!(session.is_some());
 }

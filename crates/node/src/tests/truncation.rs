@@ -41,7 +41,7 @@ pub(crate) struct Sole {
 }
 
 /// The bucket and key of a value.
-fn place(n: usize) -> (Bucket, Key) {
+pub(super) fn place(n: usize) -> (Bucket, Key) {
     let bucket = Bucket::new(BucketId(9), GroupId::DEFAULT, Properties::default());
     (bucket, Bytes::from(format!("k{n}")))
 }
