@@ -12,6 +12,7 @@ use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, timeout, timeout_at};
+use zeroize::Zeroize;
 
 /// Size of a read in bytes when no large body is expected.
 const READ_BYTES: usize = 16 * 1024;
@@ -117,8 +118,16 @@ impl Input {
         }
     }
 
-    /// Removes a head of `used` bytes from the beginning.
-    pub fn advance(&mut self, used: usize) {
+    /// Wipes this many bytes at the beginning.
+    fn wipe(&mut self, bytes: usize) {
+        self.bytes[..bytes].zeroize();
+    }
+
+    /// Removes a head of `used` bytes from the beginning. Wipes it if it has credentials.
+    pub fn advance(&mut self, used: usize, has_credentials: bool) {
+        if has_credentials {
+            self.wipe(used);
+        }
         if used > READ_BYTES {
             // Move the rest to a new buffer. The connection would otherwise keep the large head's
             // buffer for its lifetime, and no budget would count it.
@@ -298,6 +307,15 @@ fn too_slow() -> HttpReadError {
 mod tests {
     use super::*;
 
+    #[test]
+    fn head_with_credentials_is_wiped_and_the_rest_stays() {
+        let mut input = Input::new(BytesMut::from(&b"authorization: secret\r\n\r\nbody"[..]));
+        input.wipe(25);
+        assert_eq!(input.bytes()[..25], [0; 25]);
+        input.advance(25, true);
+        assert_eq!(input.bytes(), b"body");
+    }
+
     /// Parsing a long head again at each byte would slow down other connections.
     #[test]
     fn head_arriving_byte_by_byte_triggers_few_parse_attempts() {
@@ -338,7 +356,7 @@ mod tests {
         let mut input = Input::new(BytesMut::with_capacity(700_000));
         input.bytes.extend_from_slice(&[b'x'; 300_000]);
         input.bytes.extend_from_slice(b"GET");
-        input.advance(300_000);
+        input.advance(300_000, false);
         assert_eq!(input.bytes(), b"GET");
         assert!(input.bytes.capacity() < READ_BYTES, "{}", input.bytes.capacity());
     }

@@ -37,6 +37,7 @@ mod slow;
 mod stages;
 mod strict_json;
 mod typed;
+mod wiping;
 mod writer;
 
 use http_message as http;

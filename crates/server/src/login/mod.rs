@@ -25,6 +25,7 @@ use tls::{CertifiedName, Purpose};
 use tokio::time::Instant;
 use verifier::Verifier;
 pub use verifier::hash_password;
+use zeroize::Zeroizing;
 
 /// Logins of users, for all connections.
 pub struct Logins {
@@ -200,8 +201,8 @@ fn parameter<'a>(header: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
 /// Returns the name and the password of a header of the scheme `Basic`. `None`: it is malformed, or
 /// of another scheme.
 fn basic(header: &[u8]) -> Option<(Vec<u8>, Password)> {
-    let decoded = STANDARD.decode(parameter(header, BASIC)?.trim_ascii()).ok()?;
-    let decoded = Password::new(&decoded).ok()?;
+    let decoded = STANDARD.decode(parameter(header, BASIC)?.trim_ascii()).map(Zeroizing::new);
+    let decoded = Password::new(&decoded.ok()?).ok()?;
     let mut parts = decoded.bytes().splitn(2, |byte| *byte == b':');
     let (user, password) = (parts.next().unwrap_or_default(), parts.next());
     Some((user.to_vec(), Password::new(password.unwrap_or_default()).ok()?))

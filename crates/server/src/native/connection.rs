@@ -1,5 +1,6 @@
 //! Connection of the native front-end, from its first request to its end.
 
+use super::login::AuthorizationValue;
 use super::output::{self, AnswerOrigin, HttpOutput};
 use super::target::{self, HttpRefusal, RequestTarget, too_large};
 use super::translate::{self, NativePlan, NativeShape};
@@ -135,7 +136,7 @@ struct RequestHead {
     encode_options: EncodeOptions,
     expects_continue: bool,
     /// Value of `Authorization`, while access is on.
-    authorization: Option<Vec<u8>>,
+    authorization: Option<AuthorizationValue>,
 }
 
 fn answer_origin(
@@ -185,7 +186,6 @@ impl NativeConnection {
         if self.role.kind == ListenerKind::Clients && is_riak_path(head.path) {
             return Err(ConnectionEnd::RiakRequest);
         }
-        let is_access_on = self.shared.node.is_access_on();
         let role = self.role_of(&head);
         let target = target::parse(&head, &self.shared.access_control, role, &mut self.bucket);
         let request_head = RequestHead {
@@ -198,9 +198,10 @@ impl NativeConnection {
                 is_http_10: head.is_http_10,
             },
             expects_continue: head.expects_continue,
-            authorization: head.authorization.filter(|_| is_access_on).map(<[u8]>::to_vec),
+            authorization: self.authorization(&head),
         };
-        self.input.advance(used);
+        let has_credentials = head.authorization.is_some();
+        self.input.advance(used, has_credentials);
         Ok(Some(request_head))
     }
 

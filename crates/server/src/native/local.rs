@@ -127,7 +127,7 @@ impl LocalConnection {
             }
             Parsed::More => return input.wait_for_input(stream, shared, shutdown).await,
         };
-        input.advance(used);
+        input.advance(used, false);
         let answer = match target {
             Ok(target) => {
                 let bytes_max = target.route.request_body.bytes_max();

@@ -19,13 +19,23 @@ use base::rights::Need;
 use base::{Error, Principal, Reason};
 use node::RecordedAct;
 use std::net::{IpAddr, Ipv6Addr};
+use zeroize::Zeroizing;
+
+/// Value of a header `Authorization`; wiped when it is dropped.
+pub(super) type AuthorizationValue = Zeroizing<Vec<u8>>;
 
 impl NativeConnection {
+    /// Returns the header `Authorization` of a head, while access is on.
+    pub(super) fn authorization(&self, head: &Head<'_>) -> Option<AuthorizationValue> {
+        let value = head.authorization.filter(|_| self.shared.node.is_access_on())?;
+        Some(Zeroizing::new(value.to_vec()))
+    }
+
     /// Admits a request before its body is read: logs its sender in, and decides what its route
     /// needs at least. Returns the target again.
     pub(super) async fn admit(
         &mut self,
-        authorization: Option<Vec<u8>>,
+        authorization: Option<AuthorizationValue>,
         target: RequestTarget,
     ) -> Result<RequestTarget, HttpRefusal> {
         self.log_in(authorization, &target).await?;
@@ -58,7 +68,7 @@ impl NativeConnection {
     /// its connection.
     async fn log_in(
         &mut self,
-        authorization: Option<Vec<u8>>,
+        authorization: Option<AuthorizationValue>,
         target: &RequestTarget,
     ) -> Result<(), HttpRefusal> {
         let (node, admission) = (&self.shared.node, target.route.admission);

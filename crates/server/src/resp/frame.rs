@@ -5,8 +5,10 @@
 //! request arrives.
 
 use super::inline;
+use crate::wiping::move_to_wiped;
 use base::limits::FRAME_BYTES_MAX;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use zeroize::Zeroizing;
 
 /// Longest inline line.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
@@ -206,8 +208,22 @@ impl Parser {
         self.spans.clear();
         self.at = 0;
         let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
-        self.unquoted = inline::parse_args(line, &mut self.spans)?.map(Bytes::from);
+        // Wiped whatever the command is: few clients quote, and one may quote its password.
+        let unquoted = inline::parse_args(line, &mut self.spans)?;
+        self.unquoted = unquoted.map(|bytes| Bytes::from_owner(Zeroizing::new(bytes)));
         Ok(ParseProgress::Frame(end + 1))
+    }
+
+    /// Takes the bytes of the request that just ended from the input, this many. Those with a
+    /// password are wiped there, and once they are dropped.
+    #[inline]
+    pub fn take_frame(&self, input: &mut BytesMut, bytes: usize) -> Bytes {
+        let mut frame = input.split_to(bytes);
+        let command = self.command(&frame);
+        // Two comparisons of lengths for nearly all requests.
+        let has_password = (command.len() == 4 && command.eq_ignore_ascii_case(b"AUTH"))
+            || (command.len() == 5 && command.eq_ignore_ascii_case(b"HELLO"));
+        if has_password { move_to_wiped(&mut frame) } else { frame.freeze() }
     }
 
     /// Returns the arguments of the request that just ended; `frame` holds the request's bytes.
@@ -219,6 +235,7 @@ impl Parser {
 
     /// Returns the command name of the request that just ended, before `args` is called. `frame`
     /// holds the request's bytes.
+    #[inline]
     pub fn command<'a>(&'a self, frame: &'a [u8]) -> &'a [u8] {
         let bytes = self.unquoted.as_deref().unwrap_or(frame);
         let first = self.spans.first();

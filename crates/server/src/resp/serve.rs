@@ -214,7 +214,7 @@ impl RespConnection {
     /// once.
     #[inline]
     pub(super) fn handle_request(&mut self, bytes: usize) -> Option<DeferredReply> {
-        let frame = self.read_buffer.input.split_to(bytes).freeze();
+        let frame = self.parser.take_frame(&mut self.read_buffer.input, bytes);
         let args = self.parser.args(frame);
         if args.is_empty() {
             self.parser.reset();

@@ -6,8 +6,10 @@ use crate::access_control::AccessControl;
 use crate::counters::{OperationKind, Verdict};
 use crate::http::date;
 use crate::http::{BodyFraming, Method, Parsed, RequestRefusal, head as http_head};
+use crate::wiping::move_to_wiped;
 use base::{AvailableCall, Call, Kind, Read};
 use bytes::Bytes;
+use std::mem;
 
 /// Head of a request, with the framing of its body.
 pub(super) struct RequestFrame {
@@ -24,6 +26,7 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(RequestFrame, usize)>, RiakRe
     let mut headers = Vec::new();
     let parsed = http_head::parse_with_all_headers(bytes, &mut headers).map_err(refused)?;
     let Parsed::Head(head, used) = parsed else { return Ok(None) };
+    wipe_credentials_when_dropped(&mut headers);
     let request = RiakRequest {
         method: head.method,
         path: head.path.into(),
@@ -42,6 +45,20 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(RequestFrame, usize)>, RiakRe
         origin: head.origin.map(Bytes::copy_from_slice),
     };
     Ok(Some((framed, used)))
+}
+
+/// Lets the copies of credentials in headers be wiped when the request is dropped.
+fn wipe_credentials_when_dropped(headers: &mut [(String, Bytes)]) {
+    for (_, value) in headers.iter_mut().filter(|(name, _)| is_authorization(name)) {
+        *value = match mem::take(value).try_into_mut() {
+            Ok(mut own) => move_to_wiped(&mut own),
+            Err(shared) => shared,
+        };
+    }
+}
+
+fn is_authorization(name: &str) -> bool {
+    name.eq_ignore_ascii_case("authorization")
 }
 
 /// Checks that the request names this server, and that it is no write of a web page of another

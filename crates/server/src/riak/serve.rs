@@ -171,7 +171,8 @@ impl RiakConnection {
                 if self.role.kind != ListenerKind::Riak && !is_riak_path(&framed.request.path) {
                     return Err(ConnectionEnd::NativeRequest);
                 }
-                self.input.advance(used);
+                let has_credentials = framed.request.header("authorization").is_some();
+                self.input.advance(used, has_credentials);
                 return Ok(framed);
             }
             let RiakConnection { stream, input, shared, shutdown, .. } = self;

@@ -2,7 +2,7 @@
 
 use crate::resp::frame::{ARGS_MAX, FrameFault, INLINE_BYTES_MAX, ParseProgress, Parser};
 use base::limits::{FRAME_BYTES_MAX, VALUE_BYTES_MAX};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
 /// Encodes a request as clients do.
@@ -32,6 +32,27 @@ fn parse_all(mut input: &[u8]) -> (Vec<Vec<Vec<u8>>>, Result<usize, FrameFault>)
             Ok(ParseProgress::More(_)) => return (requests, Ok(input.len())),
             Err(fault) => return (requests, Err(fault)),
         }
+    }
+}
+
+#[test]
+fn frames_with_passwords_are_moved_out_of_the_buffer() {
+    let cases: [(&[&[u8]], bool); 6] = [
+        (&[b"AUTH", b"secret"], true),
+        (&[b"auth", b"ada", b"secret"], true),
+        (&[b"Hello", b"3", b"AUTH", b"ada", b"secret"], true),
+        (&[b"GET", b"AUTH"], false),
+        (&[b"PING"], false),
+        (&[b"ACL", b"WHOAMI"], false),
+    ];
+    for (args, is_moved) in cases {
+        let bytes = request(args);
+        let mut input = BytesMut::from(&[&bytes, &b"PING"[..]].concat()[..]);
+        let (begin, mut parser) = (input.as_ptr(), Parser::default());
+        assert_eq!(parser.parse(&input), Ok(ParseProgress::Frame(bytes.len())));
+        let frame = parser.take_frame(&mut input, bytes.len());
+        assert_eq!((&frame[..], &input[..]), (&bytes[..], &b"PING"[..]));
+        assert_eq!(frame.as_ptr() != begin, is_moved, "{args:?}");
     }
 }
 
