@@ -1,5 +1,5 @@
-//! Runtime services: clock, randomness and tasks; watchdog; log writer; pauses of writers;
-//! counters, samples and warnings; figures of the process; mutants.
+//! Runtime services: clock, randomness and tasks; watchdog; log writer; pauses of writers; pace of
+//! builds; counters, samples and warnings; figures of the process; mutants.
 //!
 //! Promises: all code takes time, random numbers and tasks from here, so a simulation replaces all
 //! of them at once; every task has a parent (`tasks.rs`).
@@ -7,9 +7,11 @@
 //! Read next: `world.rs`.
 
 pub mod beat;
+pub mod build_pacer;
 pub mod disk_space;
 pub mod file_tasks;
 pub mod join_set;
+mod latency_histogram;
 pub mod log_writer;
 pub mod maintenance_signal;
 pub mod metrics;
@@ -26,6 +28,7 @@ pub mod world;
 pub mod write_pacer;
 
 pub use beat::{Activity, Beat, BeatStatus, Watch};
+pub use build_pacer::BuildPacer;
 pub use disk_space::DiskSpace;
 pub use file_tasks::{FileTask, FileTasks};
 pub use maintenance_signal::MaintenanceSignal;
