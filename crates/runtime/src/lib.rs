@@ -25,6 +25,7 @@ pub mod tasks;
 pub mod warning_limiter;
 pub mod watchdog;
 pub mod world;
+pub mod write_latencies;
 pub mod write_pacer;
 
 pub use beat::{Activity, Beat, BeatStatus, Watch};
@@ -38,4 +39,5 @@ pub use tasks::TaskScope;
 pub use tokio_util::sync::CancellationToken;
 pub use warning_limiter::WarningLimiter;
 pub use watchdog::Watchdog;
+pub use write_latencies::WriteLatencies;
 pub use write_pacer::{WritePacer, WriterPauses};
