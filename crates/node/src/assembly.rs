@@ -142,16 +142,13 @@ fn shared(
 ) -> Shared {
     let (log_writer, metrics) = (LogWriterHandle::new(), Arc::new(Metrics::default()));
     let handles = (metrics.clone(), file_tasks.clone(), space.clone());
+    let (tasks, timeouts) = (tasks.requests.clone(), TransferTimeouts::default());
     Shared {
         node,
-        snapshots: Snapshots::new(
-            trees.clone(),
-            handles,
-            TransferTimeouts::default(),
-            tasks.requests.clone(),
-        ),
-        comparisons: Comparisons::new(trees.clone(), tasks.requests.clone()),
+        snapshots: Snapshots::new(trees.clone(), handles, timeouts, tasks.clone()),
+        comparisons: Comparisons::new(trees.clone(), tasks.clone()),
         pacer: Arc::new(WritePacer::new(trees.clone())),
+        build_pacer: Arc::default(),
         trees,
         log_writer,
         reader,
@@ -163,7 +160,7 @@ fn shared(
             catch_up_bytes_per_second: settings.catch_up_bytes_per_second,
             kept_bytes_max: settings.log_bytes_max,
         },
-        tasks: tasks.requests.clone(),
+        tasks,
         is_witness,
         forced_master: Arc::new(AtomicU64::new(forced_master)),
     }

@@ -67,13 +67,18 @@ impl Group {
         pacer.applied(&self.pauses, bytes);
         self.applied.advance(last);
         self.feeds.notify_readers();
-        let now_ms = world::milliseconds();
+        let now_ns = world::nanoseconds();
         let mut guard = self.state();
         let state = &mut *guard;
         state.progress.mark = mark.unwrap_or(state.progress.mark);
         // Only after the store shows them: an update evaluated meanwhile found them in the queue.
         state.release_applied(last);
-        state.times.on_applied(last, now_ms);
+        state.times.on_applied(last, now_ns / 1_000_000);
+        let latencies = state.latencies.take_applied(last, now_ns);
+        // Clients write to the directory too rarely to be compared.
+        for (latency_us, writes) in latencies.filter(|_| self.id != GroupId::DIRECTORY) {
+            self.shared.build_pacer.observe(self.id.0, latency_us, writes);
+        }
         Ok((last < state.progress.decided).then_some(Duration::ZERO))
     }
 

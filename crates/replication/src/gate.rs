@@ -46,6 +46,17 @@ impl<T> Gate<T> {
         guard
     }
 
+    /// Locks for an evaluation, if nobody holds the lock, and no urgent caller waits for it.
+    #[inline]
+    pub fn try_lock_patient(&self) -> Option<MutexGuard<'_, T>> {
+        if self.urgent.load(Ordering::SeqCst) != 0 {
+            return None;
+        }
+        let guard = self.value.try_lock().ok()?;
+        // As below: an urgent caller that came between must not wait for this evaluation.
+        (self.urgent.load(Ordering::SeqCst) == 0).then_some(guard)
+    }
+
     /// Locks for an evaluation.
     #[inline]
     pub fn lock_patient(&self) -> MutexGuard<'_, T> {
@@ -96,6 +107,18 @@ mod tests {
             assert_eq!(value.len(), EVALUATIONS + 1, "everybody had a turn");
             assert_eq!(value[0], "the driver");
         }
+    }
+
+    #[test]
+    fn attempt_to_lock_fails_while_the_lock_is_held_or_an_urgent_caller_waits() {
+        let gate = Gate::new("value");
+        let held = gate.try_lock_patient().expect("nobody holds it");
+        assert!(gate.try_lock_patient().is_none());
+        drop(held);
+        gate.urgent.fetch_add(1, Ordering::SeqCst);
+        assert!(gate.try_lock_patient().is_none(), "its evaluation would come before the driver");
+        gate.urgent.fetch_sub(1, Ordering::SeqCst);
+        assert_eq!(*gate.try_lock_patient().expect("it is free again"), "value");
     }
 
     #[test]

@@ -28,6 +28,7 @@ use replica_state::feed::AppliedFeeds;
 use runtime::metrics::Metrics;
 use runtime::submit::Ticket;
 use runtime::sync::MutexGuard;
+use runtime::world;
 use runtime::write_pacer::WriterPauses;
 use std::sync::{Arc, OnceLock};
 
@@ -127,10 +128,19 @@ impl Group {
 
     /// Locks the state to evaluate an update. Fails if updates of this bucket are not accepted now.
     pub(super) fn lock_for_update(&self, bucket: &Bucket) -> Result<MutexGuard<'_, GroupState>> {
-        let state = self.state.lock_patient();
+        // The clock is read for those alone who wait.
+        let (mut state, waited_ns) = match self.state.try_lock_patient() {
+            Some(state) => (state, 0),
+            None => {
+                let begun_ns = world::nanoseconds();
+                let state = self.state.lock_patient();
+                (state, world::nanoseconds().saturating_sub(begun_ns))
+            }
+        };
         self.admit(&state)?;
         self.witness_has_room(&state)?;
         state.master.check_bucket(bucket)?;
+        state.latencies.begin_update(waited_ns);
         Ok(state)
     }
 

@@ -46,6 +46,7 @@ impl Group {
                 break;
             }
             let (index, is_due) = state.queue.add(is_first, sync);
+            state.latencies.add(index);
             must_wake |= is_due;
             accepted(Ticket { group: self.id, index, epoch });
             count += 1;

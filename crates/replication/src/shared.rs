@@ -5,10 +5,10 @@ use base::limits::UNDECIDED_BYTES_MAX;
 use bytes::Bytes;
 use replica_state::comparison::Comparisons;
 use replica_state::snapshot::Snapshots;
-use runtime::TaskScope;
 use runtime::log_writer::LogWriterHandle;
 use runtime::metrics::Metrics;
 use runtime::write_pacer::WritePacer;
+use runtime::{BuildPacer, TaskScope};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use store::{LogReader, Trees};
@@ -32,6 +32,8 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     /// Pauses of writers while the store lags, and the signal that it must be flushed.
     pub pacer: Arc<WritePacer>,
+    /// Pace of the builds of indexes and feeds, by the latency of clients' updates.
+    pub build_pacer: Arc<BuildPacer>,
     /// Connections to the other nodes. Never set on a node that accepts no peers.
     pub peers: Arc<OnceLock<Peers>>,
     /// Snapshots that are sent and received.

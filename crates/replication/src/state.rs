@@ -19,6 +19,7 @@ use base::{BucketId, Error, LogIndex};
 use bytes::Bytes;
 use logic::consensus::Replica;
 use replica_state::snapshot::PendingSnapshot;
+use runtime::WriteLatencies;
 use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub struct GroupState {
     pub snapshot: PendingSnapshot,
     /// Times of this master's entries, for the slow log.
     pub times: EntryTimes,
+    /// Latencies of clients' updates, for the pace of builds.
+    pub latencies: WriteLatencies,
     /// Timers.
     pub(super) ticks: Ticks,
     /// Lifecycle of the driver.
@@ -71,6 +74,7 @@ impl GroupState {
             reads: ReadRequests::default(),
             snapshot: PendingSnapshot::default(),
             times: EntryTimes::default(),
+            latencies: WriteLatencies::default(),
             ticks: Ticks::default(),
             lifecycle: Lifecycle::new(failed),
         }
@@ -112,6 +116,7 @@ impl GroupState {
     /// Ends the epoch: drops this node's entries that are not decided.
     pub(super) fn end_epoch(&mut self, applied: &Applied) {
         self.queue.end_epoch(self.replica.decided(), applied);
+        self.latencies.clear();
     }
 
     /// Releases all entries up to an applied index.

@@ -156,7 +156,8 @@ impl Group {
             let sync_requested =
                 matches!(update, Update::Sequence { mode: SequenceMode::Synced, .. });
             let sync = sync_requested || bucket.properties.sync == SyncPolicy::Sync;
-            self.add_update(state, is_first, sync);
+            let Ticket { index, .. } = self.add_update(state, is_first, sync);
+            state.latencies.add(index);
             if is_large {
                 state.queue.close_large(turn);
             }

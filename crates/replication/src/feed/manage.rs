@@ -12,6 +12,7 @@ use base::{BucketId, Error, Reason, Result};
 use change_feed::{FeedMaking, FeedPhase, FeedRecord, feed_record_key};
 use replica_state::feed::DuePage;
 use runtime::submit::Ticket;
+use runtime::world;
 
 impl Overlay<'_> {
     /// Returns the record of a bucket's feed.
@@ -86,16 +87,19 @@ impl Group {
     }
 
     /// Takes the next step of building or removing a feed. `applied`: its applied record; in another
-    /// phase, or for another feed of the bucket, nothing is done. The caller paces the steps by the bytes that each
-    /// returns. Errors: see [`Self::begin_feed`].
+    /// phase, or for another feed of the bucket, nothing is done. The pacer counts its bytes; the
+    /// caller waits until it allows for the next one. Errors: see [`Self::begin_feed`].
     pub fn step_feed(
         &self,
         bucket: &Bucket,
         applied: &FeedRecord,
         epoch: u64,
     ) -> Result<IndexStep> {
+        let begun_ms = world::milliseconds();
         let step = |overlay: &mut Overlay| build::step(overlay, bucket.id, applied);
-        self.write_for_bucket(bucket, epoch, step).map(|(_, step)| step)
+        let (_, step) = self.write_for_bucket(bucket, epoch, step)?;
+        self.shared.build_pacer.spend(begun_ms, step.bytes as u64);
+        Ok(step)
     }
 
     /// Removes old entries of a feed, of a page that was read from a snapshot. Errors: see

@@ -10,6 +10,7 @@ use base::{BucketId, Consistency, Error, Key, Range, Reason, Result};
 use indexes::{IndexDefinition, IndexNumber};
 use replica_state::replicated_index::{IndexPhase, ReplicatedIndex, record_key, records_prefix};
 use runtime::submit::Ticket;
+use runtime::world;
 
 impl Overlay<'_> {
     /// Returns the record of an index.
@@ -121,16 +122,19 @@ impl Group {
         self.write_in_epoch(epoch, forget).map(|(ticket, ())| ticket)
     }
 
-    /// Takes the next step of building or removing an index. The caller paces the steps by the
-    /// bytes that each returns. Errors: see [`Self::begin_index`]; those of an update, after which
-    /// the same step is due.
+    /// Takes the next step of building or removing an index. The pacer counts its bytes; the caller
+    /// waits until it allows for the next one. Errors: see [`Self::begin_index`]; those of an
+    /// update, after which the same step is due.
     pub fn step_index(
         &self,
         bucket: &Bucket,
         number: IndexNumber,
         epoch: u64,
     ) -> Result<IndexStep> {
+        let begun_ms = world::milliseconds();
         let step = |overlay: &mut Overlay| build::step(overlay, bucket.id, number);
-        self.write_for_bucket(bucket, epoch, step).map(|(_, step)| step)
+        let (_, step) = self.write_for_bucket(bucket, epoch, step)?;
+        self.shared.build_pacer.spend(begun_ms, step.bytes as u64);
+        Ok(step)
     }
 }

@@ -203,6 +203,7 @@ impl SimNode {
             snapshots,
             comparisons: Comparisons::new(self.trees.clone(), tasks.clone()),
             pacer: Arc::new(WritePacer::new(self.trees.clone())),
+            build_pacer: Arc::default(),
             peers: Arc::new(all),
             limits: GroupLimits {
                 memory_bytes_max: 640 << 20,
