@@ -5,8 +5,9 @@
 //! case (`replica_state/feed/`). So it does not matter when this loop acts on a change of a
 //! property, nor on which node: the next master goes on where the last one stopped.
 //!
-//! Promises: one step at a time on a node, each at most a page; steps read and write 32 MiB a
-//! second at most, and take half of a thread's time; without feeds the loop does nothing.
+//! Promises: one step at a time on a node, each at most a page; builds keep the pace of
+//! `runtime/build_pacer.rs`, retention reads 32 MiB a second at most, and both take half of a
+//! thread's time; without feeds the loop does nothing.
 //! Never: decides which buckets have feeds; answers a query.
 
 use crate::groups::Groups;
@@ -29,8 +30,9 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Pause until a step is applied: the next one begins behind it.
 const PAUSE_APPLY: Duration = Duration::from_millis(5);
-/// Maximum bytes that steps read and write in a second.
-const STEP_BYTES_PER_SECOND: u64 = 32 << 20;
+/// Maximum bytes that retention reads and removes in a second. It has no other pace: it goes on for
+/// as long as a feed is used, and is part of what writes take without a build.
+const TRIM_BYTES_PER_SECOND: u64 = 32 << 20;
 
 /// Outcome of [`DirectoryFreshness::make_current`], once it is known.
 pub type FreshnessFuture<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
@@ -72,8 +74,10 @@ enum FeedTask {
 struct FeedRoundOutcome {
     /// Feeds of which steps are due or under way.
     stepped: BTreeSet<(GroupId, BucketId)>,
-    /// Bytes that steps read and wrote.
-    bytes: u64,
+    /// True if a step of a build or a removal was taken.
+    has_stepped: bool,
+    /// Bytes that retention read and removed.
+    trimmed_bytes: u64,
     /// True if another task may be due once something is applied.
     is_busy: bool,
 }
@@ -127,12 +131,13 @@ impl FeedKeeper {
     async fn check(&mut self) -> Duration {
         let began_ms = world::milliseconds();
         let mut outcome = FeedRoundOutcome::default();
-        for group in self.groups.all() {
+        let groups = self.groups.all();
+        for group in &groups {
             round::progress();
             if group.id == GroupId::DIRECTORY || !group.leadership.is_master() {
                 continue;
             }
-            if let Err(error) = self.tend(&group, &mut outcome).await {
+            if let Err(error) = self.tend(group, &mut outcome).await {
                 tracing::debug!(
                     target: "node", group = group.id.0, %error,
                     "feeds are not as the directory says; it is retried"
@@ -141,7 +146,13 @@ impl FeedKeeper {
         }
         self.steps.retain(|place, _| outcome.stepped.contains(place));
         let took = Duration::from_millis(world::milliseconds() - began_ms);
-        let paced = Duration::from_millis(outcome.bytes * 1_000 / STEP_BYTES_PER_SECOND);
+        // All groups of a node have one pacer.
+        let paced = match groups.first().filter(|_| !outcome.stepped.is_empty()) {
+            Some(group) => group.shared.build_pacer.delay().min(PERIOD),
+            None => Duration::ZERO,
+        };
+        let trimmed_ms = outcome.trimmed_bytes * 1_000 / TRIM_BYTES_PER_SECOND;
+        let paced = paced.max(Duration::from_millis(trimmed_ms));
         match outcome.is_busy || !outcome.stepped.is_empty() {
             true => PAUSE_APPLY.max(paced).max(took.min(PERIOD)),
             false => world::until_next(PERIOD),
@@ -249,18 +260,20 @@ impl FeedKeeper {
         let is_under_way = |(begun, before): &(u64, Arc<FeedRecord>)| {
             *begun == epoch && Arc::ptr_eq(before, &record)
         };
-        if self.steps.get(&place).is_some_and(is_under_way) {
+        // In the same round as others: no feed waits for the end of another build.
+        let waits = !outcome.has_stepped && !group.shared.build_pacer.is_due();
+        if waits || self.steps.get(&place).is_some_and(is_under_way) {
             outcome.stepped.insert(place);
             return Ok(());
         }
         let (stepping, bucket, applied) = (group.clone(), bucket.clone(), record.clone());
         let step = move || stepping.step_feed(&bucket, &applied, epoch);
         let tasks = &self.lifecycle.tasks.loops;
-        let step = tasks.run_blocking(step).await.unwrap_or_else(|| Err(shutting_down()))?;
+        tasks.run_blocking(step).await.unwrap_or_else(|| Err(shutting_down()))?;
         // Not behind an error: then the step is taken again in the next period.
         outcome.stepped.insert(place);
         self.steps.insert(place, (epoch, record));
-        outcome.bytes += step.bytes as u64;
+        outcome.has_stepped = true;
         Ok(())
     }
 
@@ -284,7 +297,7 @@ impl FeedKeeper {
         let step = tasks.run_blocking(trim).await.unwrap_or_else(|| Err(shutting_down()))?;
         if let Some((step, bytes)) = step {
             Metrics::add(&self.metrics.feed_entries_removed, step.removed);
-            outcome.bytes += bytes as u64;
+            outcome.trimmed_bytes += bytes as u64;
             outcome.is_busy |= step.has_more;
         }
         Ok(())

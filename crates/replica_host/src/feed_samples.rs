@@ -1,4 +1,4 @@
-//! Samples of the feeds in the groups that a node leads.
+//! Samples of the feeds in the groups that a node leads, and of the pace of builds.
 
 use crate::groups::Groups;
 use base::GroupId;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 /// Maximum number of a group's feeds that are read for samples; others are left out.
 const FEEDS_READ_MAX: usize = 1_000;
 
-/// Returns the samples: counters of the node, and gauges of each group that it leads.
+/// Returns the samples: figures of the node, and gauges of each group that it leads.
 pub fn feed_samples(groups: &Groups, metrics: &Metrics) -> Vec<Sample> {
     let counter = |name, help, value| Sample {
         name,
@@ -34,7 +34,16 @@ pub fn feed_samples(groups: &Groups, metrics: &Metrics) -> Vec<Sample> {
             restarts,
         ),
     ];
-    for group in groups.all() {
+    let groups = groups.all();
+    let pace = groups.first().and_then(|group| group.shared.build_pacer.bytes_per_second());
+    samples.push(Sample {
+        name: "credenza_build_bytes_per_second",
+        help: "Pace of builds of indexes and feeds of consistent buckets; 0: none runs.",
+        kind: SampleKind::Gauge,
+        labels: Vec::new(),
+        value: pace.unwrap_or(0) as f64,
+    });
+    for group in groups {
         if group.id != GroupId::DIRECTORY && group.leadership.is_master() {
             samples.extend(group_samples(&group));
         }

@@ -77,6 +77,7 @@ impl GroupHost {
             group.driver.wait_for_end().await;
             let id = group.id;
             host.groups.remove(id);
+            group.shared.build_pacer.forget(id.0);
             let (flusher, file_tasks) = (host.flusher.clone(), host.file_tasks.clone());
             let drop_rows = move || {
                 let _task = file_tasks.begin()?;
