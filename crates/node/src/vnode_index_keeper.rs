@@ -12,12 +12,13 @@
 //! (`docs/decisions/0039-index-rows.md`).
 //! Never: decides which indexes a bucket has; asks another node for its entries.
 
-use crate::index_keeper::{PERIOD, ReportLog, STEP_BYTES_PER_SECOND, scrub};
+use crate::index_keeper::{PERIOD, ReportLog, scrub};
 use crate::route::Router;
 use base::index::{BuildProgress, IndexCall, IndexReport, IndexState, ReportPlace, ReportedState};
 use base::{BucketName, DirectoryCall, FeatureLevel, Result};
 use dynamo::index_upkeep::{IndexStatus, ScrubCursor, ScrubPage};
 use indexes::IndexNumber;
+use runtime::build_pacer::PACE_MAX;
 use runtime::{round, world};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -88,7 +89,7 @@ impl VnodeIndexKeeper {
             // The cluster has not reached the level of indexes; a new one reaches it soon.
             return Ok(world::until_next(PERIOD));
         }
-        let is_busy = self.router.available.work_on_index(STEP_BYTES_PER_SECOND).await?;
+        let is_busy = self.router.available.work_on_index(PACE_MAX).await?;
         // A page's changes are reported in the next round, which follows it at once.
         let is_awaited = self.report(&statuses).await? || !self.unlisted.is_empty();
         let scrub_pause = self.scrub().await?;

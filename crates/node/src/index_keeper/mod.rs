@@ -6,9 +6,9 @@
 //! (`replication/indexing/`). So it does not matter when this loop acts on a change of the
 //! directory, nor on which node: the next master goes on where the last one stopped.
 //!
-//! Promises: one step at a time on a node, each at most a page; builds and removals read and write
-//! 32 MiB a second at most, and take half of a thread's time; an index is reported ready by what is
-//! applied; without indexes the loop does nothing.
+//! Promises: one step at a time on a node, each at most a page; builds and removals keep the pace
+//! of `runtime/build_pacer.rs`, and take half of a thread's time; an index is reported ready by
+//! what is applied; without indexes the loop does nothing.
 //! Never: decides which indexes a bucket has; answers a query.
 //! Read next: `tasks.rs`, `reports.rs`, then `scrub.rs`.
 
@@ -41,8 +41,6 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 const PAUSE_APPLY: Duration = Duration::from_millis(5);
 /// Maximum wait until the end of an index is applied, before the directory forgets the index.
 const APPLY_WAIT_MAX: Duration = Duration::from_secs(5);
-/// Maximum bytes that steps read and write in a second.
-pub(crate) const STEP_BYTES_PER_SECOND: u64 = 32 << 20;
 
 /// Consistent bucket with indexes, as this node's directory has it.
 #[derive(Clone)]
@@ -125,7 +123,8 @@ impl IndexKeeper {
         let has_indexes = led.iter().any(|group| !group.indexes.buckets().is_empty());
         let scrub_pause = if has_indexes { self.scrub(&led, &declared).await } else { PERIOD };
         let took = Duration::from_millis(world::milliseconds() - began_ms);
-        let paced = Duration::from_millis(outcome.bytes * 1_000 / STEP_BYTES_PER_SECOND);
+        let paced = led.first().map(|group| group.shared.build_pacer.delay());
+        let paced = paced.unwrap_or_default().min(PERIOD);
         let is_busy = outcome.has_begun || !outcome.stepped.is_empty();
         let pause = match is_busy {
             true => PAUSE_APPLY.max(paced).max(took.min(PERIOD)),
@@ -276,7 +275,9 @@ impl IndexKeeper {
         let is_under_way = |(begun, before): &(u64, Arc<ReplicatedIndex>)| {
             *begun == epoch && Arc::ptr_eq(before, &record)
         };
-        if self.steps.get(&place).is_some_and(is_under_way) {
+        // In the same round as others: no index waits for the end of another build.
+        let waits = outcome.bytes == 0 && !group.shared.build_pacer.is_due();
+        if waits || self.steps.get(&place).is_some_and(is_under_way) {
             outcome.stepped.insert(place);
             return Ok(());
         }
