@@ -23,6 +23,7 @@ mod feeds;
 mod hanging;
 mod hostile_but_valid;
 mod idle;
+mod index_build;
 mod leases;
 mod links;
 mod master;
