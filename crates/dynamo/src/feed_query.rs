@@ -52,18 +52,20 @@ impl Available {
         bucket: BucketName,
         query: VnodeFeedQuery,
     ) -> Result<FeedAnswer> {
-        if let Some(ring) = self.schema.ring().filter(|_| !query.of_former_owner) {
-            let is_asked = |slot| query.sections.iter().any(|it| it.slots.contains(slot));
-            let spans = SlotSpan::all(&ring).filter(|span| span.slots().any(is_asked));
-            let spans: Vec<_> = spans.collect();
-            self.check_list_epoch(epoch, &spans, self.copies_of(&bucket)?)?;
-        }
+        let is_asked = |slot| query.sections.iter().any(|it| it.slots.contains(slot));
+        let ring = self.schema.ring().filter(|_| !query.of_former_owner);
+        let spans: Vec<_> = ring.map_or(Vec::new(), |ring| {
+            SlotSpan::all(&ring).filter(|span| span.slots().any(is_asked)).collect()
+        });
         let (available, name) = (self.clone(), bucket.clone());
         let answer = self.read_blocking(move || {
             let life = available.vnode_store.life();
             read_feed_answer(&*available.trees.snapshot(), life, &name, &query)
         });
         let answer = answer.await?;
+        // Behind the read: of a slot that was lost before, rows may be gone from it, and it would
+        // leave their puts out.
+        self.check_list_epoch(epoch, &spans, self.copies_of(&bucket)?)?;
         if answer == FeedAnswer::Absent {
             self.begin_feed(&bucket)?;
         }

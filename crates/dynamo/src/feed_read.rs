@@ -324,15 +324,19 @@ impl PageBuilder<'_> {
 
     async fn push_event(&mut self, ask: &FeedAsk, entry: SectionEntry) -> Result<()> {
         self.bytes += event_bytes(&entry);
-        let SectionEntry { position, slot, kind, key, row } = entry;
+        let SectionEntry { position, slot, mut kind, key, row } = entry;
         let part = ask.parts.iter().find(|part| part.slots.contains(slot.0));
         let again = part.is_some_and(|part| part.place.may_repeat(position));
-        let record = match kind {
-            FeedEventKind::Put if self.read.query.values => {
-                Some(IndexRecord::Siblings(self.record(&key, row).await?))
+        let mut record = None;
+        if kind == FeedEventKind::Put && self.read.query.values {
+            let siblings = self.record(&key, row).await?;
+            // A former owner can't tell whether the key lives elsewhere.
+            let is_living = siblings.without_tombstones().next().is_some();
+            match is_living {
+                true => record = Some(IndexRecord::Siblings(siblings)),
+                false => kind = FeedEventKind::Delete,
             }
-            _ => None,
-        };
+        }
         self.events.push(FeedEvent { kind, key, version: None, record, again });
         Ok(())
     }

@@ -5,6 +5,10 @@
 //! changed since: a later entry tells of that. So it ends after [`WALKED_MAX`] entries, whether it
 //! has any or not.
 //!
+//! An owner has no row of a key once its tombstone was reaped. Then it leaves puts of the key out,
+//! too: the entry of the delete may be removed already, and a reader would be told a put alone. A
+//! former owner may have handed the row off, and no later entry here tells of that.
+//!
 //! Promises: entries, rows and the state of the feed are those of one snapshot.
 //! Never: answers for a feed whose build is not complete here.
 
@@ -18,6 +22,7 @@ use crate::batch::Mark;
 use crate::layout::row_key_in;
 use crate::slots::SLOTS;
 use base::error::corrupt;
+use base::feed::FeedEventKind;
 use base::limits::{FEED_PAGE_BYTES_MAX, PAGE_ROWS_MAX, ROW_OVERHEAD_BYTES};
 use base::{BucketName, Result};
 use bytes::Bytes;
@@ -82,8 +87,11 @@ fn read_page(
         if is_asked(&entry, position) {
             let row = snapshot.get(&row_key_in(entry.slot, bucket, &entry.key));
             let row = row.map_err(store_error)?;
-            // A row that is gone may have been handed off: no later entry tells of that.
-            if row.as_ref().is_none_or(|row| entry.tells_of(row)) {
+            let is_told = match &row {
+                Some(row) => entry.tells_of(row),
+                None => query.of_former_owner || entry.kind == FeedEventKind::Delete,
+            };
+            if is_told {
                 let row = row.filter(|_| query.with_rows);
                 let VnodeFeedEntry { slot, kind, key, .. } = entry;
                 bytes += key.len() + row.as_ref().map_or(0, Bytes::len) + ROW_OVERHEAD_BYTES;

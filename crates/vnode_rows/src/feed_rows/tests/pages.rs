@@ -56,9 +56,18 @@ impl FeedStore {
     }
 
     fn page(&self, sections: Vec<FeedSection>, entries_max: usize) -> VnodeFeedPage {
-        let query = query(sections, entries_max);
+        self.answer(&query(sections, entries_max))
+    }
+
+    /// Reads all that a node tells which may own the slots no more.
+    fn page_of_former_owner(&self) -> VnodeFeedPage {
+        let sections = all_behind(VnodePosition::START);
+        self.answer(&VnodeFeedQuery { of_former_owner: true, ..query(sections, 9) })
+    }
+
+    fn answer(&self, query: &VnodeFeedQuery) -> VnodeFeedPage {
         let snapshot = self.trees.snapshot();
-        match read_feed_answer(&*snapshot, LIFE, &bucket(), &query).expect("memory") {
+        match read_feed_answer(&*snapshot, LIFE, &bucket(), query).expect("memory") {
             FeedAnswer::Page(page) => page,
             other => panic!("a page, not {other:?}"),
         }
@@ -146,9 +155,48 @@ fn row_that_is_gone_keeps_its_entry_and_removal_adds_none() {
     let mut store = FeedStore::new();
     store.change("a", row(1, Some("1")), 1);
     store.change("a", None, 1);
-    assert_eq!(texts(&store.page(all_behind(VnodePosition::START), 9)), ["put a"]);
+    assert_eq!(texts(&store.page_of_former_owner()), ["put a"], "it was handed off");
     let snapshot = store.trees.snapshot();
     assert_eq!(feed_differences(&*snapshot).expect("memory"), []);
+}
+
+#[test]
+fn put_of_a_reaped_key_is_not_told_without_its_delete() {
+    let mut store = FeedStore::new();
+    store.change("a", row(1, Some("1")), 10);
+    // The clock was set back: the delete gets old before the put does.
+    store.change("a", row(2, None), 5);
+    store.change("a", None, 10);
+    let start = || all_behind(VnodePosition::START);
+    assert_eq!(texts(&store.page(start(), 9)), ["delete a"]);
+    let old = store.retention_page(7, 0);
+    assert_eq!((old.removable.len(), old.floor), (1, at(3)), "the delete");
+    store.apply(old.removable.into_iter().map(|key| (key, None)).collect());
+    let page = store.page(start(), 9);
+    assert_eq!((texts(&page), page.is_level), (Vec::new(), true));
+    assert_eq!(
+        texts(&store.page_of_former_owner()),
+        ["put a"],
+        "it can't tell why the row is gone"
+    );
+}
+
+/// Keys that live when a round examines them first, and are written again for a long time.
+#[test]
+fn dead_entries_are_bounded_by_the_rounds_though_they_lived_at_first() {
+    let (mut store, keys) = (FeedStore::new(), ["a", "b", "c", "d", "e", "f"]);
+    let mut now_ms = 0;
+    for count in 1..200 {
+        for key in &keys[..if count == 1 { 6 } else { 3 }] {
+            now_ms += 1;
+            store.change(key, row(count, Some("v")), now_ms);
+        }
+        let round = store.retention_page(now_ms, 0);
+        store.apply(round.removable.into_iter().map(|key| (key, None)).collect());
+        let (low, high) = entries_behind(&bucket(), VnodePosition::START);
+        let entries = store.trees.snapshot().range(low, high, false).count();
+        assert_eq!(entries, keys.len(), "each key has its living entry alone");
+    }
 }
 
 #[test]
