@@ -5,14 +5,14 @@ use base::limits::FEED_TOKEN_BYTES_MAX;
 use base::{BucketName, GroupId, LogIndex};
 use bytes::Bytes;
 use change_feed::{
-    ConsistentToken, FeedEntry, FeedMaking, FeedPosition, FeedRecord, FeedTotals, Retention,
-    SentFeed, TokenForm, decode_token, encode_token,
+    ConsistentToken, FeedChanges, FeedEntry, FeedMaking, FeedPosition, FeedRecord, FeedTotals,
+    Retention, SentFeed, TokenForm, decode_token, encode_token,
 };
 
 /// Rows as they are kept or sent, and tokens of clients.
 pub fn run(input: &[u8]) {
     let mut input = InputReader::new(input);
-    let kind = input.below(8);
+    let kind = input.below(9);
     if kind == 7 {
         return token(&mut input);
     }
@@ -43,6 +43,12 @@ pub fn run(input: &[u8]) {
             assert_eq!(sent.encode(), bytes, "a sent feed has one form");
             let received = sent.received_retention(sent.totals);
             assert!(received.cursor == received.oldest && received.floor == sent.retention.floor);
+        }
+        8 => {
+            let Ok(changes) = FeedChanges::read(&bytes) else { return };
+            let mut written = Vec::new();
+            changes.put(&mut written);
+            assert_eq!(written, bytes, "changes have one form");
         }
         _ => {
             let bucket = BucketName::default();

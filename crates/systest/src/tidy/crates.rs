@@ -22,8 +22,17 @@ const PATH: &[&str] = &["base", "change_feed", "indexes", "logic", "store", "run
 const REPLICATION_IMPORTS: &[&str] =
     &["base", "change_feed", "logic", "indexes", "store", "runtime", "transport", "replica_state"];
 /// Crates that the available path may import.
-const DYNAMO_IMPORTS: &[&str] =
-    &["base", "change_feed", "indexes", "logic", "store", "runtime", "transport", "vnode_rows"];
+const DYNAMO_IMPORTS: &[&str] = &[
+    "base",
+    "change_feed",
+    "feed_watch",
+    "indexes",
+    "logic",
+    "store",
+    "runtime",
+    "transport",
+    "vnode_rows",
+];
 /// Crates whose replicas a node hosts, and what these are made of.
 const REPLICA_HOST_IMPORTS: &[&str] = &[
     "base",
@@ -55,6 +64,7 @@ const BUCKET_MOVES_IMPORTS: &[&str] = &[
 const NODE_IMPORTS: &[&str] = &[
     "base",
     "change_feed",
+    "feed_watch",
     "indexes",
     "logic",
     "store",
@@ -113,7 +123,7 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 34] = [
+pub const CRATES: [CrateRule; 35] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "indexes", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
@@ -122,6 +132,11 @@ pub const CRATES: [CrateRule; 34] = [
     CrateRule {
         name: "runtime",
         imports: &["base", "store"],
+        never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
+    },
+    CrateRule {
+        name: "feed_watch",
+        imports: &["base", "change_feed", "runtime"],
         never: &[NODE, PARENTS, ORDERED, QUIET, KEYED],
     },
     CrateRule { name: "tls", imports: &["base"], never: &[TLS, ORDERED, QUIET, KEYED] },
