@@ -16,6 +16,7 @@ pub mod log_writer;
 pub mod maintenance_signal;
 pub mod metrics;
 pub mod mutants;
+pub mod named_counters;
 pub mod process;
 pub mod round;
 pub mod sample;
