@@ -12,13 +12,12 @@ use crate::Available;
 use base::FeedMode;
 use base::{BucketName, Properties, Result};
 use bytes::Bytes;
-use change_feed::VnodePosition;
 use runtime::world::{sleep_or_cancelled, until_next};
-use runtime::{round, world};
+use runtime::{Metrics, round, world};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use vnode_rows::feed_rows::{DeadEntryBounds, VnodeFeedPhase};
+use vnode_rows::feed_rows::{RetentionRound, VnodeFeedPhase};
 use vnode_rows::name_pages::scan_buckets;
 use vnode_rows::slots::SlotSpan;
 
@@ -30,20 +29,17 @@ const SEARCH_MS: u64 = 60_000;
 const OFF_MS: u64 = 10_000;
 /// Longest time between two rounds of retention, in milliseconds.
 const ROUND_MS: u64 = 600_000;
+/// Shortest pause before a feed is read again, in milliseconds.
+const RETRY_MS_MIN: u64 = 1_000;
 /// Maximum number of bytes that builds, removals and rounds read in a second.
 const BYTES_PER_SECOND: u64 = 32 << 20;
 /// Maximum number of buckets of a type that a search finds at a time.
 const FOUND_MAX: usize = 1_000;
 
-/// Round of retention of one feed.
+/// Retention of one feed.
 #[derive(Default)]
-struct RetentionRound {
-    /// Position behind which the next page begins.
-    behind: VnodePosition,
-    /// Bytes of dead entries that this round has left.
-    kept_bytes: u64,
-    /// Bytes that it still has to remove though they are not old.
-    excess_bytes: u64,
+struct FeedRetention {
+    round: RetentionRound,
     /// Time of the next page, in milliseconds.
     due_ms: u64,
 }
@@ -51,7 +47,7 @@ struct RetentionRound {
 /// See the head of this file.
 #[derive(Default)]
 struct FeedKeeper {
-    rounds: BTreeMap<BucketName, RetentionRound>,
+    rounds: BTreeMap<BucketName, FeedRetention>,
     /// Feeds in force that properties do not ask for, each with the time at which this was noticed:
     /// a node that has just started may know an older directory.
     off: BTreeMap<BucketName, u64>,
@@ -126,53 +122,61 @@ impl FeedKeeper {
         })?;
         self.rounds.retain(|bucket, _| ready.contains(bucket));
         for bucket in ready {
-            let Some(properties) = available.schema.find(&bucket) else { continue };
-            let round = self.rounds.entry(bucket.clone()).or_default();
-            if world::milliseconds() >= round.due_ms {
-                return round.take_page(available, bucket, &properties).await;
-            }
+            self.rounds.entry(bucket).or_default();
         }
-        Ok(false)
+        // The one that has been due for the longest time: short rounds do not hold up long ones.
+        let Some((bucket, next)) = self.rounds.iter_mut().min_by_key(|(_, it)| it.due_ms) else {
+            return Ok(false);
+        };
+        if world::milliseconds() < next.due_ms {
+            return Ok(false);
+        }
+        let taken = match available.schema.find(bucket) {
+            Some(properties) => next.take_page(available, bucket, &properties).await,
+            None => Ok(false),
+        };
+        if !matches!(taken, Ok(true)) {
+            // Others must not wait for one that can't be read.
+            next.due_ms = next.due_ms.max(world::milliseconds() + RETRY_MS_MIN);
+        }
+        // Another may be due.
+        taken.map(|_| true)
     }
 }
 
-impl RetentionRound {
-    /// Returns true if the round goes on.
+impl FeedRetention {
+    /// Takes the next page of a round. Returns true if the round goes on.
     async fn take_page(
         &mut self,
         available: &Arc<Available>,
-        bucket: BucketName,
+        bucket: &BucketName,
         properties: &Properties,
     ) -> Result<bool> {
-        let keep_ms = properties.feed_keep_ms;
-        let old_ms = world::unix_ms().saturating_sub(keep_ms);
-        let bounds = DeadEntryBounds { old_ms, excess_bytes: self.excess_bytes };
-        let (began_ms, node, behind) = (world::milliseconds(), available.clone(), self.behind);
-        let page = available.read_blocking(move || {
-            let page = node.vnode_store.read_dead_entries(&bucket, behind, bounds)?;
-            Ok((page, bucket))
-        });
-        let (page, bucket) = page.await?;
-        self.kept_bytes += page.kept_bytes;
-        self.excess_bytes -= page.excess_bytes.min(self.excess_bytes);
-        let (end, bytes) = (page.end, page.bytes);
+        let store = &available.vnode_store;
+        let (keep_ms, began_ms) = (properties.feed_keep_ms, world::milliseconds());
+        let bounds = self.round.bounds(world::unix_ms().saturating_sub(keep_ms));
+        let since = store.with_feeds(|feeds| feeds.totals(bucket))?;
+        let (node, name, behind) = (available.clone(), bucket.clone(), self.round.behind);
+        let page = available
+            .read_blocking(move || node.vnode_store.read_dead_entries(&name, behind, bounds))
+            .await?;
+        self.round.take(&page);
+        let (goes_on, bytes) = (page.end.is_some(), page.bytes);
         if !page.removable.is_empty() {
-            let ticket = available.vnode_store.remove_dead_entries(&bucket, page)?;
-            available.vnode_store.wait_stored(ticket).await?;
+            let removed = page.removable.len() as u64;
+            let ticket = store.remove_dead_entries(bucket, page)?;
+            store.wait_stored(ticket).await?;
+            Metrics::add(&available.metrics.feed_entries_removed, removed);
         }
         available.pace(began_ms, bytes, BYTES_PER_SECOND).await;
-        if let Some(end) = end {
-            self.behind = end;
-            return Ok(true);
+        if !goes_on {
+            let ended = std::mem::take(&mut self.round);
+            let (round, extent) = ended.end(properties.feed_keep_bytes);
+            store.set_feed_extent(bucket, extent, since);
+            let pause_ms = ROUND_MS.min(keep_ms / 8).max(RETRY_MS_MIN);
+            *self = FeedRetention { round, due_ms: world::milliseconds() + pause_ms };
         }
-        let excess_bytes = match properties.feed_keep_bytes {
-            0 => 0,
-            keep_bytes => self.kept_bytes.saturating_sub(keep_bytes),
-        };
-        let pause_ms = ROUND_MS.min(keep_ms / 8).max(PERIOD.as_millis() as u64);
-        let due_ms = world::milliseconds() + pause_ms;
-        *self = RetentionRound { excess_bytes, due_ms, ..RetentionRound::default() };
-        Ok(false)
+        Ok(goes_on)
     }
 }
 

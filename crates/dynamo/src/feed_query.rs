@@ -40,6 +40,10 @@ impl Available {
                 let position = self.note_bridge(place, own, peer_position).await?;
                 Ok(reply::success(|out| position.put(out)))
             }
+            FeedQuestion::Changes { behind, wait_ms } => {
+                let changes = self.feed_changes(behind, wait_ms).await?;
+                Ok(reply::success(|out| changes.put(out)))
+            }
         }
     }
 

@@ -14,39 +14,16 @@
 use crate::vnode_store::{VnodeStore, VnodeStoreState};
 use base::{BucketName, Result};
 use bytes::Bytes;
-use change_feed::VnodePosition;
-use runtime::log_writer::store_error;
+use change_feed::{FeedTotals, VnodePosition};
 use runtime::world;
 use vnode_rows::batch::KeyChanges;
-use vnode_rows::build_rows::{BuildRows, read_build_rows};
 use vnode_rows::feed_rows::{
-    DeadEntryBounds, FeedSet, RetentionPage, VnodeFeedEntry, VnodeFeedPhase, VnodeFeedRecord,
-    entries_behind, entry_key, feed_record_key, join_slots, joined_row_key, read_feed_record,
-    read_feeds, read_retention_page,
+    DeadEntryBounds, FeedSet, FeedWork, RetentionPage, VnodeFeedExtent, VnodeFeedPhase,
+    VnodeFeedRecord, feed_record_key, join_slots, joined_row_key, read_feed_work, read_feeds,
+    read_retention_page,
 };
 use vnode_rows::index_rows::row_place;
 use vnode_rows::slots::SlotSpan;
-
-/// Maximum number of entries of a feed that was turned off that are removed together.
-const REMOVED_MAX: usize = 256;
-
-/// Work on a feed: a page of its build or of its removal.
-pub(super) enum FeedWork {
-    /// Rows whose entries are to be added.
-    Build(BuildRows),
-    /// Tree keys of entries to be removed, and true if no other is left.
-    Removal(Vec<Bytes>, bool),
-}
-
-impl FeedWork {
-    /// Returns the number of bytes that were read for it.
-    pub(super) fn bytes(&self) -> usize {
-        match self {
-            FeedWork::Build(page) => page.bytes,
-            FeedWork::Removal(keys, _) => keys.iter().map(Bytes::len).sum(),
-        }
-    }
-}
 
 impl VnodeStore {
     /// Reads the feeds in force, once after a start. `admit` calls it before the first change.
@@ -65,13 +42,24 @@ impl VnodeStore {
         row: (Option<&Bytes>, Option<&Bytes>),
         changes: &mut KeyChanges,
     ) {
-        let Some(feeds) = state.feeds.set.as_ref().filter(|feeds| !feeds.is_empty()) else {
+        if state.feeds.set.as_ref().is_none_or(FeedSet::is_empty) {
             return;
-        };
-        let position = self.position_of_change(state, changes.len());
-        if feeds.push_entry(tree_key, row, (position, world::unix_ms()), changes) {
-            state.feeds.last_entry = Some(position);
         }
+        let position = self.position_of_change(state, changes.len());
+        let feeds = state.feeds.set.get_or_insert_default();
+        let bucket = feeds.push_entry(tree_key, row, (position, world::unix_ms()), changes);
+        let Some(bucket) = bucket else { return };
+        if self.feed_changes.is_asked() {
+            let changed = state.feeds.changed.entry(position.batch).or_default();
+            changed.insert(bucket.clone());
+        }
+        state.feeds.last_entry = Some(position);
+    }
+
+    /// Returns the extent of all feeds of this node, as far as it is known.
+    pub fn feed_extent(&self) -> VnodeFeedExtent {
+        // A store that can't be read is reported by who needs it.
+        self.with_feeds(FeedSet::extent).unwrap_or_default()
     }
 
     /// Calls `inspect` on the feeds in force.
@@ -113,14 +101,7 @@ impl VnodeStore {
     /// over.
     pub(super) fn note_copies(&self, state: &mut VnodeStoreState) {
         let since = self.last_feed_position(state);
-        let changed = |(bucket, record): (&BucketName, &VnodeFeedRecord)| {
-            let copies = (self.copies)(bucket).filter(|copies| *copies != record.copies)?;
-            let (copies_since, floor) = (since, since.max(record.floor));
-            let record = VnodeFeedRecord { copies, copies_since, floor, ..record.clone() };
-            Some((bucket.clone(), record))
-        };
-        let feeds = state.feeds.set.get_or_insert_default();
-        let changed: Vec<_> = feeds.iter().filter_map(changed).collect();
+        let changed = state.feeds.set.get_or_insert_default().with_copies(&self.copies, since);
         for (bucket, record) in changed {
             self.set_feed_record(state, &bucket, record, KeyChanges::new());
         }
@@ -141,24 +122,7 @@ impl VnodeStore {
     /// Reads the next page of the build or the removal of a feed. Slow: must run on a blocking
     /// thread. `None`: neither is due, as far as the store knows.
     pub(super) fn read_feed_page(&self, bucket: &BucketName) -> Result<Option<FeedWork>> {
-        let snapshot = self.trees.snapshot();
-        // Of the snapshot: one that has the record has every change from before it.
-        let Some(record) = read_feed_record(&*snapshot, bucket)? else { return Ok(None) };
-        match record.phase {
-            VnodeFeedPhase::Building => {
-                let page = read_build_rows(&*snapshot, Some(bucket), record.cursor)?;
-                Ok(Some(FeedWork::Build(page)))
-            }
-            VnodeFeedPhase::Dropping => {
-                let (low, high) = entries_behind(bucket, VnodePosition::START);
-                let keys = snapshot.range(low, high, false).take(REMOVED_MAX);
-                let keys = keys.map(|found| found.map(|(tree_key, _)| tree_key));
-                let keys = keys.collect::<std::result::Result<Vec<_>, _>>().map_err(store_error)?;
-                let is_last = keys.len() < REMOVED_MAX;
-                Ok(Some(FeedWork::Removal(keys, is_last)))
-            }
-            VnodeFeedPhase::Ready | VnodeFeedPhase::Off => Ok(None),
-        }
+        read_feed_work(&*self.trees.snapshot(), bucket)
     }
 
     /// Writes a page of a build or a removal. Returns the ticket. `None`: something else came
@@ -209,8 +173,9 @@ impl VnodeStore {
     ) {
         let (Some(row), Some((slot, _, key))) = (row, row_place(tree_key)) else { return };
         let position = self.position_of_change(state, changes.len());
-        let entry = VnodeFeedEntry::of_row(slot, key, &row, world::unix_ms());
-        changes.push((entry_key(bucket.full().as_bytes(), position), Some(entry.write())));
+        let built = (bucket, slot, key);
+        let feeds = state.feeds.set.get_or_insert_default();
+        feeds.push_built_entry(built, &row, (position, world::unix_ms()), changes);
         state.feeds.last_entry = Some(position);
     }
 
@@ -241,6 +206,17 @@ impl VnodeStore {
         }
         let record = VnodeFeedRecord { floor: page.floor, ..record };
         Ok(self.set_feed_record(&mut state, bucket, record, changes))
+    }
+
+    /// Sets the extent of a feed ([`FeedSet::set_extent`]).
+    pub(super) fn set_feed_extent(
+        &self,
+        bucket: &BucketName,
+        counted: VnodeFeedExtent,
+        since: FeedTotals,
+    ) {
+        let mut state = self.state();
+        state.feeds.set.get_or_insert_default().set_extent(bucket, counted, since);
     }
 
     /// Sets the record of a feed, in one batch with other changes. Returns the ticket.

@@ -27,6 +27,7 @@ mod coverage_read;
 mod data_type;
 pub mod failure_detector;
 mod feed_bridges;
+pub mod feed_follower;
 pub mod feed_keeper;
 mod feed_query;
 mod feed_read;
@@ -91,6 +92,7 @@ pub use status::{AvailableStatus, HintsStatus};
 
 use base::{ClusterId, NodeId, Result, RingCall};
 use failure_detector::PeerHealth;
+use feed_watch::FeedSignals;
 use handoff::HandoffTracker;
 use multi_key::KeyPermits;
 use operation_timers::OperationTimers;
@@ -161,6 +163,8 @@ pub struct Available {
     pub operation_timers: OperationTimers,
     /// Progress of the partitions that this node receives when the ring changes.
     pub handoff_tracker: HandoffTracker,
+    /// Signals of the feeds of which requests of this node await an event.
+    pub feed_signals: Arc<FeedSignals>,
     /// Store of the rows.
     pub trees: Arc<dyn Trees>,
     /// Counters of this node.

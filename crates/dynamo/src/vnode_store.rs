@@ -23,6 +23,7 @@ use super::tickets::Tickets;
 use base::error::shutting_down;
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
+use feed_watch::RecentChanges;
 use runtime::log_writer::{AppendCompletion, LogWriterHandle, store_error};
 use runtime::warning_limiter::WarningLimiter;
 use runtime::write_pacer::{WritePacer, WriterPauses};
@@ -70,6 +71,8 @@ pub struct VnodeStore {
     pub(super) copies: CopyCount,
     /// Warning about keys that get many siblings.
     pub(super) many_siblings: WarningLimiter,
+    /// Feeds that have new entries, for the nodes at which readers wait.
+    pub(super) feed_changes: RecentChanges,
 }
 
 /// Returns true if this node is the only member of its cluster.
@@ -175,6 +178,7 @@ impl VnodeStore {
             tickets: Tickets::default(),
             copies,
             many_siblings: WarningLimiter::default(),
+            feed_changes: RecentChanges::new(incarnation),
         }
     }
 
@@ -372,7 +376,7 @@ impl VnodeStore {
     }
 
     fn on_applied(&self, index: u64, bytes: usize) {
-        {
+        let changed = {
             let mut guard = self.state();
             let state = &mut *guard;
             if state.pending.pop_front().is_some_and(|sent| sent.sync) {
@@ -380,10 +384,12 @@ impl VnodeStore {
             }
             state.bytes = state.bytes.saturating_sub(bytes);
             state.unapplied.remove_applied(index);
-        }
+            state.feeds.take_changed(index)
+        };
         // After `apply`: a waiter for the batch finds its rows in the store.
         self.progress.send_modify(|progress| progress.applied = index);
         self.tickets.notify(index, &Ok(()));
+        self.feed_changes.note(changed);
     }
 
     /// Position of the first record that a restart would still need, or a little before.

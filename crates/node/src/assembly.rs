@@ -10,7 +10,6 @@ use crate::act_recorder::{ActRecorder, PendingRecords};
 use crate::answers::Answers;
 use crate::cluster::{ClusterAgent, ClusterView, MemberCalls, OwnIncarnations};
 use crate::diagnostics::Diagnostics;
-use crate::feed_page::FeedWatchers;
 use crate::levels::LevelKeeper;
 use crate::locator::GroupLocator;
 use crate::moves::{RoutedDirectory, move_settings};
@@ -191,6 +190,7 @@ fn available(
         operation_timers: OperationTimers::default(),
         space,
         handoff_tracker: HandoffTracker::default(),
+        feed_signals: Arc::default(),
         trees: shared.trees.clone(),
         metrics: shared.metrics.clone(),
         tasks: tasks.available.clone(),
@@ -256,7 +256,7 @@ impl Handles {
             available: self.available.clone(),
             readiness: Arc::new(readiness),
             answers: Answers::new(self.settings.memory_bytes_max),
-            feed_watchers: FeedWatchers::default(),
+            feed_watchers: Default::default(),
             incoming: self.available.incoming.clone(),
             metrics: self.disk.metrics.clone(),
             space: self.disk.space.clone(),

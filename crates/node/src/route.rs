@@ -4,7 +4,7 @@ use crate::access::Authorizer;
 use crate::act_recorder::{ActRecorder, PendingRecords};
 use crate::answers::Answers;
 use crate::diagnostics::Diagnostics;
-use crate::feed_page::{FeedWatchers, event_wait};
+use crate::feed_page::event_wait;
 use crate::flow::{Caller, Flow};
 use crate::levels::LevelKeeper;
 use crate::locator::GroupLocator;
@@ -17,6 +17,7 @@ use base::{
     Reply, Request, Result, RetryId, SessionCall, UserDigest,
 };
 use dynamo::Available;
+use feed_watch::FeedWatchers;
 use metadata::Directory;
 use replica_host::{GroupRef, Lifecycle, Local};
 use replication::bucket::Bucket;
@@ -156,9 +157,7 @@ impl Router {
         request: Request,
         route: Result<Route>,
     ) -> SubmitResult {
-        if let Some(wait) = event_wait(&request)
-            && !matches!(route, Ok(Route::Available(_)))
-        {
+        if let Some(wait) = event_wait(&request) {
             return self.submit_watch(flow, request, (route, wait));
         }
         let evaluated = match route {

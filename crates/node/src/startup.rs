@@ -15,8 +15,10 @@ use base::error::shutting_down;
 use base::{Error, IncarnationId, NodeId, Reason, Result};
 use dynamo::vnode_store::VnodeStore;
 use dynamo::{
-    Available, anti_entropy, failure_detector, feed_keeper, handoff, hints, operation_timers, reap,
+    Available, anti_entropy, failure_detector, feed_follower, feed_keeper, handoff, hints,
+    operation_timers, reap,
 };
+use feed_watch::poll_buckets;
 use logic::consensus::Configuration;
 use replica_host::group_lifecycle::drive;
 use replica_host::housekeeping::Merger;
@@ -135,6 +137,8 @@ pub(crate) fn start_node_loops(node: &Node, is_stored: bool) {
     loops.spawn("counts", FOR_OTHERS, count_keeper::run(CountKeeper::new(router.clone())));
     loops.spawn("indexes", FOR_OTHERS, index_keeper::run(IndexKeeper::new(router.clone())));
     loops.spawn("feeds", FOR_OTHERS, feed_keeper(router).run());
+    let (polled, signals) = (router.clone(), router.feed_watchers.polled.clone());
+    loops.spawn("feed polls", BY_EVENT, poll_buckets(polled, signals, stop()));
     let keeper = VnodeIndexKeeper::new(router.clone());
     loops.spawn("indexes of vnodes", FOR_OTHERS, vnode_index_keeper::run(keeper));
 }
@@ -165,6 +169,7 @@ pub(crate) fn start_vnode_loops(available: &Arc<Available>, lifecycle: &Arc<Life
     tasks.spawn("handoff", BY_PARTITION, handoff::run(available.clone()));
     tasks.spawn("tombstones", BY_PARTITION, reap::run(available.clone()));
     tasks.spawn("feeds of vnodes", FOR_OTHERS, feed_keeper::run(available.clone()));
+    tasks.spawn("feeds of nodes", BY_EVENT, feed_follower::run(available.clone()));
 }
 
 fn start_threads(node: &Node) -> Result<()> {

@@ -191,6 +191,7 @@ impl TestNode {
             key_permits: KeyPermits::new(tasks.clone()),
             operation_timers: OperationTimers::default(),
             handoff_tracker: HandoffTracker::default(),
+            feed_signals: Arc::default(),
             metrics,
             tasks,
         });

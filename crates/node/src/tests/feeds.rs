@@ -15,11 +15,15 @@ use base::{
 use bytes::Bytes;
 use std::time::Duration;
 
-fn feed(mode: &str) -> Vec<(String, String)> {
+pub(super) fn feed(mode: &str) -> Vec<(String, String)> {
     vec![("feed".into(), mode.into())]
 }
 
-async fn page_at(node: &Node, bucket: &BucketName, query: FeedQuery) -> Result<FeedPage> {
+pub(super) async fn page_at(
+    node: &Node,
+    bucket: &BucketName,
+    query: FeedQuery,
+) -> Result<FeedPage> {
     let call = Call::Read(Read::Feed(Box::new(query)), ReadLevel::Consistent);
     let Reply { body, .. } = ask(node, bucket, call).await?;
     match body {

@@ -14,6 +14,7 @@
 mod bridges;
 mod differences;
 mod entry;
+mod extent;
 mod in_force;
 mod joined;
 mod keys;
@@ -22,10 +23,12 @@ mod page_read;
 mod record;
 mod retention;
 mod slot_positions;
+mod work;
 
 pub use bridges::{BridgePlace, ComparedSlots, bridge_changes, bridges_behind, last_bridge};
 pub use differences::{FeedDifference, feed_differences};
 pub use entry::VnodeFeedEntry;
+pub use extent::VnodeFeedExtent;
 pub use in_force::{FeedSet, read_feed_record, read_feeds};
 pub use joined::{join_slots, joined_row_key, read_joined};
 pub use keys::{
@@ -37,8 +40,9 @@ pub use page::{
 };
 pub use page_read::read_feed_answer;
 pub use record::{VnodeFeedPhase, VnodeFeedRecord};
-pub use retention::{DeadEntryBounds, RetentionPage, read_retention_page};
+pub use retention::{DeadEntryBounds, RetentionPage, RetentionRound, read_retention_page};
 pub use slot_positions::{SlotPositions, put_positions, read_positions};
+pub use work::{FeedWork, read_feed_work};
 
 #[cfg(test)]
 mod tests;

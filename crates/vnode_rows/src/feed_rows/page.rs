@@ -7,6 +7,7 @@
 //!     or   2 (position)
 //!     or   3 (bridge) | first slot u16 LE | slots u16 LE | copies u8 | peer u64
 //!                     | position of the receiver | position of the peer
+//!     or   4 (changes) | has mark u8 | [mark] | wait, ms u32 (change_feed/vnode_changes.rs)
 //! answer   = 0 (no feed)   or   1 (building) | slots read u32 | slots u32
 //!     or   2 (page) | end | level | floor | joined, as bridges | is level u8
 //!          | entries u32 | entries
@@ -26,7 +27,7 @@ use base::limits::{
 };
 use base::{BucketName, Key, NodeId};
 use bytes::Bytes;
-use change_feed::{SlotSet, VnodePosition};
+use change_feed::{ChangeMark, SlotSet, VnodePosition};
 
 const WITH_ROWS: u8 = 1;
 const FORMER_OWNER: u8 = 2;
@@ -82,6 +83,13 @@ pub enum FeedQuestion {
         own: VnodePosition,
         /// Position of the peer when it was complete.
         peer_position: VnodePosition,
+    },
+    /// Asks which feeds of the receiver have changed. The answer: the changes.
+    Changes {
+        /// Mark behind which changes are asked for. `None`: the sender knows none.
+        behind: Option<ChangeMark>,
+        /// Time for which the receiver waits for a change if there is none, in milliseconds.
+        wait_ms: u32,
     },
 }
 
@@ -161,6 +169,12 @@ impl FeedQuestion {
                 own.put(out);
                 peer_position.put(out);
             }
+            FeedQuestion::Changes { behind, wait_ms } => {
+                out.put_u8(4);
+                out.put_u8(behind.is_some().into());
+                behind.iter().for_each(|mark| mark.put(out));
+                out.put_u32(*wait_ms);
+            }
         }
     }
 
@@ -184,6 +198,13 @@ impl FeedQuestion {
                 let peer = NodeId(from.u64("the peer of a bridge")?);
                 let (own, peer_position) = (VnodePosition::take(from)?, VnodePosition::take(from)?);
                 FeedQuestion::Bridge { compared, peer, own, peer_position }
+            }
+            4 => {
+                let behind = match take_flag(from)? {
+                    true => Some(ChangeMark::take(from)?),
+                    false => None,
+                };
+                FeedQuestion::Changes { behind, wait_ms: from.u32("the wait for changes")? }
             }
             _ => return Err(Malformed("the kind of a feed's question")),
         })

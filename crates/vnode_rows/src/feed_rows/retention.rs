@@ -8,12 +8,13 @@
 //! or the bytes of dead ones exceed their bound.
 
 use super::entry::VnodeFeedEntry;
+use super::extent::VnodeFeedExtent;
 use super::keys::{entries_behind, position_in};
 use crate::layout::row_key_in;
 use base::error::corrupt;
 use base::{BucketName, Key, Result};
 use bytes::Bytes;
-use change_feed::VnodePosition;
+use change_feed::{FeedTotals, VnodePosition};
 use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
 use store::Snapshot;
@@ -42,10 +43,53 @@ pub struct RetentionPage {
     pub kept_bytes: u64,
     /// Bytes of those that are removed though they are not old.
     pub excess_bytes: u64,
+    /// All entries that stay.
+    pub kept: FeedTotals,
+    /// Earliest time of a dead entry that stays, in Unix milliseconds. `None`: there is none.
+    pub oldest_ms: Option<u64>,
     /// Position through which the page has read. `None`: it has read all.
     pub end: Option<VnodePosition>,
     /// Number of bytes that were read.
     pub bytes: usize,
+}
+
+/// Round of retention of one feed: all of its entries, page by page, from the oldest on. So entries
+/// that lived in an earlier round are examined again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RetentionRound {
+    /// Position behind which the next page begins.
+    pub behind: VnodePosition,
+    /// Bytes of dead entries that this round has left.
+    kept_bytes: u64,
+    /// Bytes that it still has to remove though they are not old.
+    excess_bytes: u64,
+    /// What it has left of the feed.
+    extent: VnodeFeedExtent,
+}
+
+impl RetentionRound {
+    /// Returns the bounds of the next page.
+    pub fn bounds(&self, old_ms: u64) -> DeadEntryBounds {
+        DeadEntryBounds { old_ms, excess_bytes: self.excess_bytes }
+    }
+
+    /// Takes a page, whose dead entries are removed.
+    pub fn take(&mut self, page: &RetentionPage) {
+        self.kept_bytes += page.kept_bytes;
+        self.excess_bytes -= page.excess_bytes.min(self.excess_bytes);
+        self.extent.add(VnodeFeedExtent { totals: page.kept, oldest_ms: page.oldest_ms });
+        self.behind = page.end.unwrap_or(self.behind);
+    }
+
+    /// Ends the round. Returns the next one, and what is left of the feed. `keep_bytes`: bound on
+    /// the bytes of dead entries; 0: none.
+    pub fn end(self, keep_bytes: u64) -> (RetentionRound, VnodeFeedExtent) {
+        let excess_bytes = match keep_bytes {
+            0 => 0,
+            keep_bytes => self.kept_bytes.saturating_sub(keep_bytes),
+        };
+        (RetentionRound { excess_bytes, ..RetentionRound::default() }, self.extent)
+    }
 }
 
 /// Reads the next entries of a bucket behind a position, and returns those that are dead.
@@ -68,8 +112,9 @@ pub fn read_retention_page(
         let size = (tree_key.len() + value.len()) as u64;
         let is_current = row.as_ref().is_some_and(|row| entry.tells_of(row));
         if is_current {
-            if let Some((earlier, _)) = living.insert(entry.key, (tree_key, size)) {
-                page.removable.push(earlier);
+            match living.insert(entry.key, (tree_key, size)) {
+                Some((earlier, _)) => page.removable.push(earlier),
+                None => page.kept.add(size as usize),
             }
         } else if entry.written_ms <= bounds.old_ms
             || page.excess_bytes + size <= bounds.excess_bytes
@@ -83,6 +128,9 @@ pub fn read_retention_page(
             page.removable.push(tree_key);
         } else {
             page.kept_bytes += size;
+            page.kept.add(size as usize);
+            let oldest_ms = page.oldest_ms.unwrap_or(u64::MAX);
+            page.oldest_ms = Some(oldest_ms.min(entry.written_ms));
         }
         if read == PAGE_ENTRIES_MAX || page.bytes >= PAGE_BYTES_MAX {
             page.end = Some(position);

@@ -9,7 +9,7 @@ use base::codec::Reader;
 use base::feed::FeedEventKind;
 use base::{BucketName, NodeId, Partition};
 use bytes::Bytes;
-use change_feed::{SlotSet, VnodePosition};
+use change_feed::{ChangeMark, SlotSet, VnodePosition};
 
 const LIFE: u32 = 1;
 
@@ -108,6 +108,11 @@ fn questions_about_feeds_have_their_kept_bytes() {
             [&b"\0"[..], name, b"\x01\0\0\0\x02\x01\0\0\0\0\0\x01\0"].concat(),
         ),
         (FeedQuestion::Position, b"\x02".to_vec()),
+        (FeedQuestion::Changes { behind: None, wait_ms: 258 }, b"\x04\0\x02\x01\0\0".to_vec()),
+        (
+            FeedQuestion::Changes { behind: Some(ChangeMark { life: 2, number: 3 }), wait_ms: 1 },
+            b"\x04\x01\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x01\0\0\0".to_vec(),
+        ),
         (
             FeedQuestion::Bridge { compared: compared(), peer, own: at(1), peer_position: at(2) },
             b"\x03\x80\0\x80\0\x03\x05\0\0\0\0\0\0\0\x01\x01\x01\x01\x02\x01".to_vec(),
@@ -122,7 +127,7 @@ fn questions_about_feeds_have_their_kept_bytes() {
             assert!(FeedQuestion::take(&mut Reader::new(&bytes[..end])).is_err(), "{end}");
         }
     }
-    assert!(FeedQuestion::take(&mut Reader::new(b"\x04")).is_err());
+    assert!(FeedQuestion::take(&mut Reader::new(b"\x05")).is_err());
 }
 
 #[test]

@@ -8,6 +8,7 @@
 mod batch;
 mod contexts;
 mod expiry;
+mod feeds;
 mod growth;
 mod healing;
 mod indexes;

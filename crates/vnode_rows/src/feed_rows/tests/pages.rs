@@ -8,7 +8,7 @@ use crate::layout::{Row, StoredValue, row_key, write_row};
 use crate::slots::Slot;
 use base::{Actor, Content, NodeId};
 use bytes::Bytes;
-use change_feed::{BRIDGES_MAX, Bridge, SlotSet, VnodePosition};
+use change_feed::{BRIDGES_MAX, Bridge, FeedTotals, SlotSet, VnodePosition};
 use logic::causal::Dot;
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -245,6 +245,40 @@ fn retention_removes_what_is_dead_and_old_or_too_much() {
     let excess = store.retention_page(9, one);
     assert_eq!(positions(&excess), BTreeSet::from([3]), "the oldest first");
     assert_eq!(excess.kept_bytes + excess.excess_bytes, young.kept_bytes);
+}
+
+#[test]
+fn extent_of_a_feed_is_what_a_round_has_left_and_what_was_added_since() {
+    let mut store = FeedStore::new();
+    store.change("living", row(1, Some("1")), 10);
+    store.change("a", row(1, Some("1")), 10);
+    store.change("a", row(2, Some("2")), 20);
+    store.change("b", row(1, Some("1")), 30);
+    store.change("b", row(2, None), 40);
+    let entries = |store: &FeedStore| {
+        let (low, high) = entries_behind(&bucket(), VnodePosition::START);
+        let mut totals = FeedTotals::default();
+        for entry in store.trees.snapshot().range(low, high, false) {
+            let (key, value) = entry.expect("memory");
+            totals.add(key.len() + value.len());
+        }
+        totals
+    };
+    let added = VnodeFeedExtent { totals: entries(&store), oldest_ms: None };
+    assert_eq!((added.totals.entries, store.feeds.extent()), (5, added));
+    let since = store.feeds.totals(&bucket());
+    let mut round = RetentionRound::default();
+    let page = store.retention_page(10, 0);
+    round.take(&page);
+    store.change("c", row(1, Some("1")), 50);
+    store.apply(page.removable.into_iter().map(|key| (key, None)).collect());
+    let (next, left) = round.end(0);
+    store.feeds.set_extent(&bucket(), left, since);
+    let expected = VnodeFeedExtent { totals: entries(&store), oldest_ms: Some(30) };
+    assert_eq!((expected.totals.entries, store.feeds.extent()), (5, expected));
+    assert_eq!(next.bounds(7), DeadEntryBounds { old_ms: 7, excess_bytes: 0 });
+    store.feeds.insert(&bucket(), record(VnodeFeedPhase::Off));
+    assert_eq!(store.feeds.extent(), VnodeFeedExtent::default());
 }
 
 #[test]
