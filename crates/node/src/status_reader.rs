@@ -296,7 +296,7 @@ impl StatusReader {
             let help = "Free inodes of the data disk.";
             plain(SampleKind::Gauge, ("credenza_disk_free_files", help, free as f64))
         });
-        let feeds = feed_samples(&self.view.groups, m);
+        let feeds = feed_samples(&self.view.groups, &self.view.available, m);
         let paths = groups.chain(self.view.available.samples()).chain(feeds);
         let paths = paths.chain(status.alarms.iter().map(alarm_sample));
         counters.chain(gauges).chain(files).chain(paths).collect()

@@ -1,18 +1,24 @@
-//! Samples of the feeds in the groups that a node leads, and of the pace of builds.
+//! Samples of feeds, of those in the groups that a node leads and of those of its vnodes, and of the
+//! pace of builds.
 
 use crate::groups::Groups;
 use base::GroupId;
+use change_feed::FeedTotals;
+use dynamo::Available;
 use replica_state::feed::{FeedExtent, feed_extent};
 use replication::group::Group;
 use runtime::metrics::Metrics;
 use runtime::sample::{Sample, SampleKind};
+use runtime::world;
 use std::sync::atomic::Ordering;
+use vnode_rows::feed_rows::VnodeFeedExtent;
 
 /// Maximum number of a group's feeds that are read for samples; others are left out.
 const FEEDS_READ_MAX: usize = 1_000;
 
-/// Returns the samples: figures of the node, and gauges of each group that it leads.
-pub fn feed_samples(groups: &Groups, metrics: &Metrics) -> Vec<Sample> {
+/// Returns the samples: figures of the node, gauges of each group that it leads, and gauges of its
+/// vnodes.
+pub fn feed_samples(groups: &Groups, available: &Available, metrics: &Metrics) -> Vec<Sample> {
     let counter = |name, help, value| Sample {
         name,
         help,
@@ -48,7 +54,19 @@ pub fn feed_samples(groups: &Groups, metrics: &Metrics) -> Vec<Sample> {
             samples.extend(group_samples(&group));
         }
     }
+    samples.extend(vnode_samples(available));
     samples
+}
+
+/// Returns the gauges of the feeds of all available buckets on this node.
+fn vnode_samples(available: &Available) -> Vec<Sample> {
+    let VnodeFeedExtent { totals, oldest_ms } = available.vnode_store.feed_extent();
+    if totals == FeedTotals::default() {
+        return Vec::new();
+    }
+    let oldest_ms = oldest_ms.map_or(0, |time| world::unix_ms().saturating_sub(time));
+    let label = ("consistency", "available".to_string());
+    gauges(label, (totals.entries, totals.bytes, oldest_ms)).collect()
 }
 
 fn group_samples(group: &Group) -> Vec<Sample> {
@@ -67,6 +85,14 @@ fn group_samples(group: &Group) -> Vec<Sample> {
         bytes += more_bytes;
         oldest_ms = oldest_ms.max(oldest_time.map_or(0, |time| now.saturating_sub(time)));
     }
+    gauges(("group", group.id.to_string()), (entries, bytes, oldest_ms)).collect()
+}
+
+/// Returns the gauges of feeds with a label. Arguments: entries, bytes, age in milliseconds.
+fn gauges(
+    label: (&'static str, String),
+    (entries, bytes, oldest_ms): (u64, u64, u64),
+) -> impl Iterator<Item = Sample> {
     [
         ("credenza_feed_entries", "Entries of feeds.", entries as f64),
         ("credenza_feed_bytes", "Size of the entries of feeds.", bytes as f64),
@@ -77,9 +103,8 @@ fn group_samples(group: &Group) -> Vec<Sample> {
         ),
     ]
     .into_iter()
-    .map(|(name, help, value)| {
-        let labels = vec![("group", group.id.to_string())];
+    .map(move |(name, help, value)| {
+        let labels = vec![label.clone()];
         Sample { name, help, kind: SampleKind::Gauge, labels, value }
     })
-    .collect()
 }
