@@ -102,6 +102,12 @@ impl UpdateCheck<'_> {
                 self.entry(key, [Some(value), None])?;
                 check_expiry(*expiry)?;
             }
+            Update::SetTagged(set) => {
+                self.entry(&set.key, [Some(&set.value), None])?;
+                check_expiry(set.expiry)?;
+                set.tags.check()?;
+                self.bytes += set.tags.bytes();
+            }
             Update::Expire { key, expiry, .. } => {
                 self.key(key)?;
                 check_expiry(*expiry)?;

@@ -7,7 +7,7 @@
 //! | 1 | builds before 0.1.0 | |
 //! | 2 | 0.1.0 | counted and audited buckets; packed values; users, roles, quotas; levels |
 //! | | | uses of join tokens; sessions of users, and quotas of them; declared indexes |
-//! | | | feeds of changes; versions of absent keys |
+//! | | | feeds of changes; versions of absent keys; tags of consistent buckets |
 //!
 //! Every program knows a range of levels. The row `n/level` of the directory holds the level that
 //! is in force; a node writes and sends nothing above it. So programs that know the level in force
@@ -40,6 +40,8 @@ impl FeatureLevel {
     pub const WITH_FEEDS: FeatureLevel = FeatureLevel(2);
     /// Level of reads of key versions, and of assertions about absent keys, between nodes.
     pub const WITH_KEY_VERSIONS: FeatureLevel = FeatureLevel(2);
+    /// Level of rows of consistent buckets with tags.
+    pub const WITH_TAGS: FeatureLevel = FeatureLevel(2);
     /// Highest level that this program knows; that of a new cluster.
     pub const HIGHEST: FeatureLevel = FeatureLevel::WITH_COUNTS;
 

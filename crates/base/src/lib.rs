@@ -38,6 +38,7 @@ pub mod request;
 pub mod rights;
 pub mod ring;
 mod secret;
+pub mod tags;
 pub mod token;
 pub mod utc_time;
 pub mod varint;
@@ -79,6 +80,7 @@ pub use ring::{
     RingTransfers,
 };
 pub use secret::{ClusterSecret, DerivedKey};
+pub use tags::Tags;
 pub use token::{JoinToken, JoinTokenTerms, TokenDigest};
 pub use wire::UpdateDigest;
 

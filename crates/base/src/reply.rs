@@ -6,7 +6,9 @@ use crate::cluster::{ClusterDescription, Placement};
 use crate::index::IndexDescription;
 use crate::properties::Properties;
 use crate::ring::{RingDescription, RingPlan, RingTransfers};
-use crate::{BucketId, ClusterSecret, Error, GroupId, Key, LogIndex, SessionId, Value, Version};
+use crate::{
+    BucketId, ClusterSecret, Error, GroupId, Key, LogIndex, SessionId, Tags, Value, Version,
+};
 use bytes::Bytes;
 
 /// Reply to a request; each carries the log index that it reflects.
@@ -106,6 +108,8 @@ pub struct Row {
     pub version: Version,
     /// Milliseconds of group time until the row expires. `None`: never.
     pub expires_in_ms: Option<u64>,
+    /// Tags of the value. `None`: it has none.
+    pub tags: Option<Box<Tags>>,
 }
 
 /// Version of a key, present or absent, by which a later update finds out whether it has changed.

@@ -9,7 +9,7 @@ use crate::bucket::BucketName;
 pub use crate::directory::{BucketPlace, DirectoryCall, MoveStep};
 use crate::feed::FeedQuery;
 use crate::index::IndexQuery;
-use crate::{Absence, Key, LogIndex, Range, RetryId, SessionId, Value, Version};
+use crate::{Absence, Key, LogIndex, Range, RetryId, SessionId, Tags, Value, Version};
 
 /// Request of a client.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,6 +179,10 @@ pub enum Update {
         /// The condition; if it fails, nothing is written and no error is returned.
         when: When,
     },
+    /// Writes a value with tags if the condition holds. `Applied` (false: it failed, and nothing
+    /// is written). Other updates that write a whole value remove the tags of the row; those that
+    /// change the row that they find (numbers, appends, expiry, renames, copies) keep them.
+    SetTagged(Box<TaggedSet>),
     /// Deletes. `Existed`.
     Delete {
         /// The key.
@@ -323,6 +327,21 @@ pub enum Update {
         /// Atomicity of the steps.
         mode: SequenceMode,
     },
+}
+
+/// Write of a value with tags, in a consistent bucket.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaggedSet {
+    /// The key.
+    pub key: Key,
+    /// The new value.
+    pub value: Value,
+    /// The new expiry.
+    pub expiry: Expiry,
+    /// The condition.
+    pub when: When,
+    /// The new tags; at least one.
+    pub tags: Tags,
 }
 
 /// Call about client sessions.

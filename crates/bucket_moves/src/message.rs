@@ -4,6 +4,7 @@
 use crate::progress::MoveProgress;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{KEY_BYTES_MAX, SESSION_OUTCOME_BYTES_MAX, VALUE_BYTES_MAX};
+use base::tags::TAGS_BYTES_MAX;
 use base::{BucketDigest, BucketId, Error, NodeId, SessionId, UserDigest};
 use bytes::Bytes;
 use change_feed::{FeedPosition, FeedRecord, SENT_FEED_BYTES_MAX, SentEntry, SentFeed};
@@ -27,6 +28,8 @@ const BOUND_SESSION: u8 = 4;
 const OWNED_SESSION: u8 = 5;
 /// An entry of the bucket's feed.
 const FEED_ENTRY: u8 = 6;
+/// Maximum bytes of a row: its value, its tags, and what stands in front of them.
+const ROW_BYTES_MAX: usize = VALUE_BYTES_MAX + TAGS_BYTES_MAX + 64;
 /// Maximum bytes of an entry of a feed: a row, and some numbers.
 const FEED_ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + VALUE_BYTES_MAX + 64;
 /// Highest version that another node may name: far above what any group reaches, and so far from
@@ -207,7 +210,7 @@ impl Item {
         Ok(match message.reader.u8("kind of item")? {
             0 => {
                 let key = message.slice(KEY_BYTES_MAX, "key")?;
-                Item::Row { key, row: message.slice(VALUE_BYTES_MAX + 32, "row")? }
+                Item::Row { key, row: message.slice(ROW_BYTES_MAX, "row")? }
             }
             1 => Item::Removed { key: message.slice(KEY_BYTES_MAX, "key")? },
             kind @ (SESSION | BOUND_SESSION | OWNED_SESSION) => {

@@ -181,7 +181,8 @@ impl MoveReconciler {
             }
             let (epoch, marks) = (group.leadership.epoch(), group.seals.all());
             let directory = moves.directory.group.applied.index();
-            let recorded = &group.indexes.buckets() | &group.feeds.buckets();
+            let indexed = &group.indexes.buckets() | &group.indexes.tagged();
+            let recorded = &indexed | &group.feeds.buckets();
             let Ok(forgotten) = unknown_buckets(moves, recorded) else { continue };
             let has_nothing_to_do = marks == BucketMarks::default() && forgotten.is_empty();
             let state = TidyState { directory, epoch, marks, forgotten };

@@ -269,7 +269,7 @@ fn plain_row(row: &Row) -> Result<Option<PlainRow>> {
     let version = Version((sibling.vtag.0 >> 75) as u64);
     let now = world::unix_ms();
     let expires_in_ms = value.expires_at().map(|at| at.saturating_sub(now));
-    Ok(Some(PlainRow { value: sibling.content.value, version, expires_in_ms }))
+    Ok(Some(PlainRow { value: sibling.content.value, version, expires_in_ms, tags: None }))
 }
 
 /// Returns the error of a completed write whose answer can't be built. The original error would

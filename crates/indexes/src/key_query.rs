@@ -4,8 +4,8 @@
 use crate::continuation::{Continuation, QueryDigest};
 use crate::term::Term;
 use base::index::{BUCKET_FIELD, IndexContent, IndexQuery, KEY_FIELD, TermSelection};
-use base::range::{Bound, Direction, prefix_end};
-use base::{BucketName, Error, IndexRow, Key, Reason, Result};
+use base::range::{Bound, Direction, Range, RowContent, prefix_end};
+use base::{BucketName, Error, IndexPage, IndexRow, Key, Page, Reason, Result};
 
 /// Number of bytes by which [`KeyQuery::start`] approaches a lower bound.
 const APPROACH_BYTES: usize = 16;
@@ -58,6 +58,22 @@ impl KeyQuery {
                 Some(start.into())
             }
         }
+    }
+
+    /// Returns the keys that are still asked for, for a store of them in order.
+    pub fn range(&self) -> Range {
+        let after = self.after.clone().map(Bound::Excluded);
+        let low = after.unwrap_or_else(|| self.low.clone());
+        Range { low, high: self.high.clone(), want: RowContent::Keys, ..Range::default() }
+    }
+
+    /// Returns the page of an index with the keys of a page of [`Self::range`].
+    pub fn page(&self, page: Page) -> Result<IndexPage> {
+        let last = page.entries.last().map(|entry| entry.key.clone()).filter(|_| page.more);
+        let after = last.map(|last| self.continuation(last)).transpose()?;
+        let after = after.map(|continuation| continuation.encode().into());
+        let rows = page.entries.into_iter().map(|entry| self.row(entry.key)).collect();
+        Ok(IndexPage { rows, after, is_partial: false })
     }
 
     /// Returns true if the query selects a key.

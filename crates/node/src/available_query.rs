@@ -14,7 +14,10 @@ use base::{
 };
 use bytes::Bytes;
 use dynamo::{FeedRead, IndexRead, KeyIndexRead};
-use indexes::{DefinitionSet, FieldQuery, IndexField, KeyQuery, Term, TermFilter, TermKind};
+use indexes::{
+    DefinitionSet, FieldQuery, IndexDefinition, IndexField, KeyQuery, Term, TermFilter, TermKind,
+};
+use metadata::catalog::Catalog;
 use runtime::submit::SubmitResult;
 use std::sync::Arc;
 
@@ -72,22 +75,28 @@ impl Router {
     /// `index_building`; those of [`FieldQuery::new`].
     fn index_read(&self, asked: QueryRequest) -> Result<IndexRead> {
         let QueryRequest { bucket, properties, query, level } = asked;
-        let name = String::from_utf8_lossy(&query.index);
         let mut definitions = DefinitionSet::default();
-        let (field, kind) = match self.locator.catalog.indexes.ready(&bucket, &name) {
-            Ok(definition) => {
-                let found = (definition.field(), definition.value_type.kind());
-                definitions.insert(definition)?;
-                found
-            }
-            // A name that nobody declared may be that of a tag, which every bucket has.
-            Err(error) => match tag(&query.index) {
-                Ok(found) if error.reason == Reason::NoSuchIndex => found,
-                _ => return Err(error),
-            },
-        };
+        let (field, kind, definition) = named_field(&self.locator.catalog, &bucket, &query.index)?;
+        definition.into_iter().try_for_each(|definition| definitions.insert(definition))?;
         let field = FieldQuery::new(&bucket, field, kind, &query)?;
         Ok(IndexRead { bucket, properties, definitions, field, query, level })
+    }
+}
+
+/// Returns the field of an index of this name, the kind of its terms, and its definition, if it is
+/// declared. A name that nobody declared may be that of a tag, which every bucket has. Errors:
+/// `no_such_index`, `index_building`, `index_failed`.
+pub(crate) fn named_field(
+    catalog: &Catalog,
+    bucket: &BucketName,
+    name: &[u8],
+) -> Result<(IndexField, TermKind, Option<IndexDefinition>)> {
+    match catalog.indexes.ready(bucket, &String::from_utf8_lossy(name)) {
+        Ok(definition) => Ok((definition.field(), definition.value_type.kind(), Some(definition))),
+        Err(error) => match tag(name) {
+            Ok((field, kind)) if error.reason == Reason::NoSuchIndex => Ok((field, kind, None)),
+            _ => Err(error),
+        },
     }
 }
 
@@ -117,7 +126,7 @@ pub fn continuation_behind(
 }
 
 /// Returns the field of a tag, and the kind of its terms. Errors: those of [`IndexField::tag`].
-fn tag(name: &[u8]) -> Result<(IndexField, TermKind)> {
+pub(crate) fn tag(name: &[u8]) -> Result<(IndexField, TermKind)> {
     let field = IndexField::tag(name)?;
     let no_tag = || Error::new(Reason::Malformed, "the index of a tag ends in `_bin` or `_int`");
     let kind = field.tag_kind().ok_or_else(no_tag)?;

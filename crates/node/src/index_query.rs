@@ -1,14 +1,17 @@
-//! Queries of the declared indexes of consistent buckets.
+//! Queries of the indexes of consistent buckets: declared ones, tags, and the keys.
 //!
-//! The directory says which number a name has, and whether the index is ready; the group answers by
+//! Of a declared index, the directory says which number a name has, and whether the index is ready; the group answers by
 //! this number from its own rows, and says in which phase they are. So a directory that is older
 //! than the group's rows, or newer, refuses a query and never lets one miss a record.
 
+use crate::available_query::{named_field, tag};
 use crate::feed_page::answer_feed;
 use crate::index_keeper::{failure_cause, progress_of};
+use base::codec::Malformed;
+use base::error::corrupt;
 use base::index::{BuildProgress, IndexContent, IndexQuery, index_failed, no_such_index};
 use base::reply::IndexRecord;
-use base::{Body, BucketName, Error, IndexPage, IndexRow, Read, Reason, Reply, Result};
+use base::{Body, BucketName, Error, IndexPage, IndexRow, Range, Read, Reason, Reply, Result};
 use indexes::{FieldQuery, IndexDefinition, KeyQuery};
 use metadata::catalog::Catalog;
 use replica_state::replicated_index::IndexPhase;
@@ -65,13 +68,15 @@ fn answer_query(
     (query, bytes_max): (&IndexQuery, Option<usize>),
 ) -> Result<Reply> {
     check_offered(query)?;
-    let index = String::from_utf8_lossy(&query.index);
-    let definition = catalog.indexes.ready(of.name, &index)?;
-    let kind = definition.value_type.kind();
-    let field = FieldQuery::new(of.name, definition.field(), kind, query)?;
+    if KeyQuery::is_about(&query.index) {
+        return answer_keys(group, of, (query, bytes_max));
+    }
+    let (field, kind, definition) = named_field(catalog, of.name, &query.index)?;
+    let field = FieldQuery::new(of.name, field, kind, query)?;
     let asked = TermQuery {
-        number: definition.number,
+        field: field.field.clone(),
         terms: field.terms.clone(),
+        filter: field.filter.clone(),
         after: field.after.clone(),
         direction: field.direction,
         rows_max: query.rows_max,
@@ -83,29 +88,42 @@ fn answer_query(
         },
     };
     let (log_index, answer) = group.query_index(of.bucket, &asked);
-    match answer? {
-        IndexAnswer::Page(page) => {
+    match (answer?, definition) {
+        (IndexAnswer::Page(page), _) => {
             let page = to_page(page, &field);
             Ok(Reply::new(log_index, Body::IndexPage(Box::new(page))))
         }
-        IndexAnswer::NotReady(progress) => Err(refusal(group, of, &definition, progress)),
+        (IndexAnswer::NotReady(progress), Some(definition)) => {
+            Err(refusal(group, of, &definition, progress))
+        }
         // The bucket was cleared or moved, and its group has not begun the index.
-        IndexAnswer::Absent => Err(BuildProgress::default().error(of.name, &index)),
+        (IndexAnswer::Absent | IndexAnswer::NotReady(_), _) => {
+            let index = String::from_utf8_lossy(&query.index);
+            Err(BuildProgress::default().error(of.name, &index))
+        }
     }
 }
 
-/// Refuses a query that the index of a consistent bucket can't answer.
+/// Answers a query of the keys of a bucket, which its rows tell. Errors: those of
+/// [`KeyQuery::new`].
+fn answer_keys(
+    group: &Group,
+    of: NamedBucket<'_>,
+    (query, bytes_max): (&IndexQuery, Option<usize>),
+) -> Result<Reply> {
+    let keys = KeyQuery::new(of.name, query)?;
+    let range = Range { rows_max: query.rows_max, bytes_max, ..keys.range() };
+    let Reply { index, body, .. } = read::read(group, of.bucket, &Read::Range(range))?;
+    let Body::Page(page) = body else { return Err(corrupt(Malformed("a page of keys"))) };
+    Ok(Reply::new(index, Body::IndexPage(Box::new(keys.page(page)?))))
+}
+
+/// Refuses a query that a consistent bucket can't answer. A time limit of a query of tags or keys
+/// is that of a client of Riak, whose front-end keeps it: a page is answered at once.
 fn check_offered(query: &IndexQuery) -> Result<()> {
-    if KeyQuery::is_about(&query.index) {
-        let text = "a consistent bucket keeps no index of its keys: read a range of keys instead";
-        return Err(Error::new(Reason::NotSupported, text));
-    }
-    if query.regex.is_some() {
-        let text = "a query of a consistent bucket takes no regular expression: ask for a prefix \
-                    or a range of terms, and filter the page";
-        return Err(Error::new(Reason::NotSupported, text));
-    }
-    if query.r.is_some() || query.allows_partial || query.timeout_ms.is_some() {
+    let is_of_riak = KeyQuery::is_about(&query.index) || tag(&query.index).is_ok();
+    let has_timeout = query.timeout_ms.is_some() && !is_of_riak;
+    if query.r.is_some() || query.allows_partial || has_timeout {
         let text = "a query of a consistent bucket takes no number of replicas, no timeout and no \
                     leave for a partial answer, because one replica answers for all rows: leave \
                     them out";

@@ -2,7 +2,7 @@
 //! the crate `fuzz` builds this.
 
 use crate::comparison::message::{ComparisonAnswer, ComparisonQuestion};
-use crate::layout::{self, Mark, StoredRow, StoredSession};
+use crate::layout::{self, Mark, RowHead, StoredRow, StoredSession};
 use bytes::Bytes;
 
 pub use crate::snapshot::fuzzing::{message as snapshot_message, parts as snapshot_parts};
@@ -11,7 +11,8 @@ pub use crate::snapshot::fuzzing::{message as snapshot_message, parts as snapsho
 pub fn row(bytes: &Bytes) {
     let Ok(row) = StoredRow::read(bytes) else { return };
     let mut again = Vec::new();
-    StoredRow::write_head(row.version, row.expires, &mut again);
+    let tags = row.tags.map(|tags| tags.encode()).unwrap_or_default();
+    RowHead { version: row.version, expires: row.expires, tags: &tags }.write(&mut again);
     again.extend_from_slice(&row.value);
     assert_eq!(again, bytes[..], "a row has one form");
 }

@@ -2,8 +2,9 @@
 //! rows say, in either direction. It is the judge of tests, and of whoever looks for damage.
 
 use crate::index_row::{self, EntryRow};
-use crate::layout::{self, ROW_PREFIX_BYTES, Space, StoredRow};
+use crate::layout::{self, BOOKKEEPING_BUCKET, ROW_PREFIX_BYTES, Space, StoredRow};
 use crate::replicated_index::{IndexPhase, ReplicatedIndex, records_prefix};
+use crate::tag_record::tag_record_key;
 use base::error::corrupt;
 use base::range::prefix_end;
 use base::{BucketId, GroupId, Key, Result};
@@ -86,6 +87,8 @@ struct IndexCheck<'a> {
     group: GroupId,
     bucket: BucketId,
     indexes: BTreeMap<IndexNumber, CheckedIndex>,
+    /// True if the bucket has a record of tags: without it, no entry of a tag is maintained.
+    has_tags: bool,
     mismatches: Vec<IndexMismatch>,
     bounds: CheckBounds,
     /// Number and bytes of the rows or entries that were read.
@@ -96,7 +99,7 @@ struct IndexCheck<'a> {
 /// Returns the differences between a bucket's rows and its indexes, at most so many: none, if every
 /// index that is ready has exactly the entries of all rows, expired or not; one that is being built
 /// has those of the rows that its builder has passed, and no entry that no row says. Indexes that
-/// nothing maintains are left out.
+/// nothing maintains are left out. Tags of rows have their entries always.
 ///
 /// Errors: those of rows that can't be read or decoded.
 pub fn check_indexes(
@@ -142,7 +145,7 @@ fn load_indexes(
     bucket: BucketId,
 ) -> Result<BTreeMap<IndexNumber, CheckedIndex>> {
     let (mut prefix, mut indexes) = (Vec::new(), BTreeMap::new());
-    layout::row_key(group, layout::BOOKKEEPING_BUCKET, &records_prefix(bucket), &mut prefix);
+    layout::row_key(group, BOOKKEEPING_BUCKET, &records_prefix(bucket), &mut prefix);
     let all = Chunk::read(snapshot, &prefix, None, usize::MAX).map_err(store_error)?;
     for (_, row) in &all.rows {
         let (record, mut definitions) = (ReplicatedIndex::read_row(row)?, DefinitionSet::default());
@@ -158,8 +161,21 @@ impl<'a> IndexCheck<'a> {
         (group, bucket): (GroupId, BucketId),
         bounds: CheckBounds,
     ) -> Result<IndexCheck<'a>> {
-        let (indexes, mismatches) = (load_indexes(snapshot, group, bucket)?, Vec::new());
-        Ok(IndexCheck { snapshot, group, bucket, indexes, mismatches, bounds, keys: 0, bytes: 0 })
+        let mut tree_key = Vec::new();
+        layout::row_key(group, BOOKKEEPING_BUCKET, &tag_record_key(bucket), &mut tree_key);
+        let has_tags = snapshot.get(&tree_key).map_err(store_error)?.is_some();
+        let indexes = load_indexes(snapshot, group, bucket)?;
+        Ok(IndexCheck {
+            snapshot,
+            group,
+            bucket,
+            indexes,
+            has_tags,
+            mismatches: Vec::new(),
+            bounds,
+            keys: 0,
+            bytes: 0,
+        })
     }
 
     fn range(
@@ -189,11 +205,15 @@ impl<'a> IndexCheck<'a> {
             let (tree_key, bytes) = found.map_err(store_error)?;
             let key = tree_key.slice(ROW_PREFIX_BYTES..);
             let row = StoredRow::read(&bytes).map_err(corrupt)?;
-            for index in self.indexes.values().filter(|index| index.covers(&key)) {
-                for entry in expected(index, &row) {
-                    if !self.has_entry(index, &entry, &key, row.expires)? {
-                        self.mismatches.push(IndexMismatch::Missing { entry, key: key.clone() });
-                    }
+            let covering = self.indexes.values().filter(|index| index.covers(&key));
+            let declared = covering.flat_map(|index| {
+                let is_unique = index.record.definition.is_unique;
+                expected(index, &row).map(move |entry| (is_unique, entry))
+            });
+            let tagged = expected_of_tags(&row).map(|entry| (false, entry));
+            for (is_unique, entry) in declared.chain(tagged).collect::<Vec<_>>() {
+                if !self.has_entry(is_unique, &entry, &key, row.expires)? {
+                    self.mismatches.push(IndexMismatch::Missing { entry, key: key.clone() });
                 }
             }
             if self.count(tree_key.len() + bytes.len()) {
@@ -205,12 +225,12 @@ impl<'a> IndexCheck<'a> {
 
     fn has_entry(
         &self,
-        index: &CheckedIndex,
+        is_unique: bool,
         entry: &IndexEntry,
         key: &Key,
         expires: Option<u64>,
     ) -> Result<bool> {
-        let (mut tree_key, is_unique) = (Vec::new(), index.record.definition.is_unique);
+        let mut tree_key = Vec::new();
         index_row::index_key((self.group, self.bucket), is_unique, entry, key, &mut tree_key);
         let found = self.snapshot.get(&tree_key).map_err(store_error)?;
         Ok(found.is_some_and(|row| row[..] == index_row::encode(is_unique, key, expires)))
@@ -235,14 +255,15 @@ impl<'a> IndexCheck<'a> {
             IndexField::Declared(number) => self.indexes.get(number),
             IndexField::Tag(_) => None,
         };
-        let Some(index) = index else {
+        let has_field = index.is_some() || (matches!(field, IndexField::Tag(_)) && self.has_tags);
+        if !has_field {
             self.mismatches.push(IndexMismatch::Foreign(tree_key.clone()));
             return Ok(());
-        };
-        if !index.record.is_exact() {
+        }
+        if index.is_some_and(|index| !index.record.is_exact()) {
             return Ok(());
         }
-        let is_unique = index.record.definition.is_unique;
+        let is_unique = index.is_some_and(|index| index.record.definition.is_unique);
         let row = EntryRow::decode(is_unique, tree_key, bytes).map_err(corrupt)?;
         if !self.is_said(index, &row)? {
             let EntryRow { entry, key, .. } = row;
@@ -251,20 +272,31 @@ impl<'a> IndexCheck<'a> {
         Ok(())
     }
 
-    /// Returns true if the record of an entry has it.
-    fn is_said(&self, index: &CheckedIndex, found: &EntryRow) -> Result<bool> {
+    /// Returns true if the record of an entry has it. `index`: `None` for the entry of a tag.
+    fn is_said(&self, index: Option<&CheckedIndex>, found: &EntryRow) -> Result<bool> {
         let mut tree_key = Vec::new();
         layout::row_key(self.group, self.bucket, &found.key, &mut tree_key);
         let Some(bytes) = self.snapshot.get(&tree_key).map_err(store_error)? else {
             return Ok(false);
         };
         let row = StoredRow::read(&bytes).map_err(corrupt)?;
-        Ok(row.expires == found.expires && expected(index, &row).any(|one| one == found.entry))
+        let is_expected = match index {
+            Some(index) => expected(index, &row).any(|one| one == found.entry),
+            None => expected_of_tags(&row).any(|one| one == found.entry),
+        };
+        Ok(is_expected && row.expires == found.expires)
     }
 }
 
 /// Returns the entries that a row must have in an index.
-fn expected(index: &CheckedIndex, row: &StoredRow) -> impl Iterator<Item = IndexEntry> {
+fn expected(index: &CheckedIndex, row: &StoredRow) -> impl Iterator<Item = IndexEntry> + use<> {
     let value = LivingValue { tags: &[], bytes: &row.value };
     stored_entries(&index.definitions, &[value]).entries.into_iter()
+}
+
+/// Returns the entries that the tags of a row must have.
+fn expected_of_tags(row: &StoredRow) -> impl Iterator<Item = IndexEntry> + use<> {
+    let tags = row.tags.as_ref().map_or(&[][..], |tags| &tags.0);
+    let value = LivingValue { tags, bytes: &[] };
+    stored_entries(&DefinitionSet::default(), &[value]).entries.into_iter()
 }

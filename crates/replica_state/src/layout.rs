@@ -14,16 +14,18 @@
 //!   meta       bucket u32 BE | name               -> numbers of a bucket; see `feed/rows.rs`
 //!   witness    index u64 BE                       -> entry; on a witness only
 //!   comparison (nothing)                          -> round u64 (`comparison/mod.rs`)
-//! row        = flags u8 | version u64 LE | [expires u64 LE] | value
+//! row        = see `stored_row.rs`
 //! session    = last used u64 | highest number u64 | [bucket digest u64 | [user digest u64]]
 //! ```
 //! Numbers in keys are big-endian, so that their order is the order of their bytes.
 
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::SESSION_TTL_MS;
-use base::{BucketDigest, BucketId, GroupId, LogIndex, SessionId, UserDigest, Version};
+use base::{BucketDigest, BucketId, GroupId, LogIndex, SessionId, UserDigest};
 use bytes::Bytes;
 use logic::consensus::Configuration;
+
+pub use crate::stored_row::{RowHead, RowView, StoredRow};
 
 /// Kind of item that a tree key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,8 +66,6 @@ pub const BOOKKEEPING_BUCKET: BucketId = BucketId(0);
 pub const SESSION_BUCKET: BucketId = BucketId(u32::MAX);
 /// Bytes in front of a row's key, and of any other key in one of the [`BUCKET_SPACES`].
 pub const ROW_PREFIX_BYTES: usize = 9;
-
-const HAS_EXPIRY: u8 = 1;
 
 #[inline]
 fn write_prefix(group: GroupId, space: Space, key: &mut Vec<u8>) {
@@ -183,82 +183,6 @@ pub fn outcome_key(group: GroupId, session: SessionId, number: u64, key: &mut Ve
     write_prefix(group, Space::Outcome, key);
     key.extend_from_slice(&session.0.to_be_bytes());
     key.extend_from_slice(&number.to_be_bytes());
-}
-
-/// A row as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredRow {
-    /// Version of the update that wrote it.
-    pub version: Version,
-    /// Group time at which it expires, milliseconds.
-    pub expires: Option<u64>,
-    /// The value.
-    pub value: Bytes,
-}
-
-impl StoredRow {
-    /// Appends the bytes of a row in front of its value.
-    #[inline]
-    pub fn write_head(version: Version, expires: Option<u64>, out: &mut Vec<u8>) {
-        out.push(if expires.is_some() { HAS_EXPIRY } else { 0 });
-        out.extend_from_slice(&version.0.to_le_bytes());
-        if let Some(expires) = expires {
-            out.extend_from_slice(&expires.to_le_bytes());
-        }
-    }
-
-    /// Number of bytes that `write_head` writes.
-    #[inline]
-    pub fn head_bytes(expires: Option<u64>) -> usize {
-        9 + if expires.is_some() { 8 } else { 0 }
-    }
-
-    /// Returns the number of bytes of an encoded row's value. Of bytes that are no row: any number.
-    #[inline]
-    pub fn value_bytes(row: &[u8]) -> usize {
-        let has_expiry = row.first().is_some_and(|flags| flags & HAS_EXPIRY != 0);
-        row.len().saturating_sub(if has_expiry { 17 } else { 9 })
-    }
-
-    /// Decodes a row. Its value is a slice of `bytes`.
-    #[inline]
-    pub fn read(bytes: &Bytes) -> Result<StoredRow, Malformed> {
-        let RowView { version, expires, value } = RowView::read(bytes)?;
-        Ok(StoredRow { version, expires, value: bytes.slice(bytes.len() - value.len()..) })
-    }
-
-    /// Returns true if the row has expired by this group time.
-    #[inline]
-    pub fn is_expired(&self, now: u64) -> bool {
-        self.expires.is_some_and(|expires| expires <= now)
-    }
-}
-
-/// A row as it is stored, with its value lent by the row's bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RowView<'a> {
-    /// Version of the update that wrote it.
-    pub version: Version,
-    /// Group time at which it expires, milliseconds.
-    pub expires: Option<u64>,
-    /// The value.
-    pub value: &'a [u8],
-}
-
-impl<'a> RowView<'a> {
-    /// Decodes a row.
-    #[inline]
-    pub fn read(bytes: &'a [u8]) -> Result<RowView<'a>, Malformed> {
-        let mut reader = Reader::new(bytes);
-        let flags = reader.u8("row flags")?;
-        let version = Version(reader.u64("row version")?);
-        let expires = match flags {
-            0 => None,
-            HAS_EXPIRY => Some(reader.u64("row expiry")?),
-            _ => return Err(Malformed("row flags")),
-        };
-        Ok(RowView { version, expires, value: reader.rest() })
-    }
 }
 
 /// A session as it is stored.

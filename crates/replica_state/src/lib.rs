@@ -9,8 +9,8 @@
 //! Promises: a snapshot is installed whole or not at all; a reported difference existed at one
 //! index of the log; the bytes of a row keep their meaning.
 //! Never: decides when any of it is due; imports `replication` or `dynamo`.
-//! Read next: `layout.rs`, then `snapshot/mod.rs`, `comparison/mod.rs`, `index_row.rs`
-//! and `feed/mod.rs`.
+//! Read next: `layout.rs`, `stored_row.rs`, then `snapshot/mod.rs`, `comparison/mod.rs`,
+//! `index_row.rs` and `feed/mod.rs`.
 
 pub mod comparison;
 pub mod effect_layout;
@@ -25,3 +25,5 @@ pub mod layout;
 pub mod pending_entry;
 pub mod replicated_index;
 pub mod snapshot;
+mod stored_row;
+pub mod tag_record;

@@ -18,7 +18,7 @@
 
 use crate::effect_layout::{EFFECT_HEAD_BYTES, PUT, REMOVE, key_at, ranges_at};
 use crate::effect_order::EffectOrder;
-use crate::layout::StoredRow;
+use crate::layout::RowHead;
 use base::codec;
 use base::{LogIndex, Version};
 use bytes::Bytes;
@@ -162,11 +162,17 @@ impl PendingEntry {
         }
     }
 
-    /// Adds the put of a row under a tree key.
+    /// Adds the put of a row without tags under a tree key.
     #[inline]
-    pub fn put(&mut self, key: &[u8], version: Version, expires: Option<u64>, row: &[&[u8]]) {
-        let value_bytes: usize = row.iter().map(|part| part.len()).sum();
-        let row_bytes = StoredRow::head_bytes(expires) + value_bytes;
+    pub fn put(&mut self, key: &[u8], version: Version, expires: Option<u64>, value: &[&[u8]]) {
+        self.put_row(key, RowHead { version, expires, tags: &[] }, value);
+    }
+
+    /// Adds the put of a row under a tree key; its value may consist of parts.
+    #[inline]
+    pub fn put_row(&mut self, key: &[u8], head: RowHead<'_>, value: &[&[u8]]) {
+        let value_bytes: usize = value.iter().map(|part| part.len()).sum();
+        let row_bytes = head.bytes() + value_bytes;
         let bytes = self.open();
         let offset = bytes.len();
         bytes.reserve(EFFECT_HEAD_BYTES + key.len() + row_bytes);
@@ -174,8 +180,8 @@ impl PendingEntry {
         bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&(row_bytes as u32).to_le_bytes());
         bytes.extend_from_slice(key);
-        StoredRow::write_head(version, expires, bytes);
-        for part in row {
+        head.write(bytes);
+        for part in value {
             bytes.extend_from_slice(part);
         }
         self.index_effect(key, offset);

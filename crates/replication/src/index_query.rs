@@ -1,8 +1,8 @@
 //! Queries of an index: one page of the records whose terms lie in a range.
 //!
 //! A page is read from one state: the entries and the records, and the record that says that the
-//! index is ready. Entries of expired records are passed over, and are counted and bounded like the
-//! others: a page may end early, and hold no row.
+//! index is ready. Entries that have expired or do not match the query's expression are passed over,
+//! and are counted and bounded like the others: a page may end early, and hold no row.
 
 use super::budget::Budget;
 use super::counts::{BucketCount, count_key};
@@ -16,7 +16,7 @@ use base::range::Direction;
 use base::{BucketId, Error, Key, LogIndex, Reason, Result, Row, limits};
 use bytes::Bytes;
 use indexes::layout::EntryQuery;
-use indexes::{IndexField, IndexNumber, Term, TermRange};
+use indexes::{IndexEntry, IndexField, Term, TermFilter, TermRange};
 use replica_state::index_row::{EntryRow, entry_space};
 use replica_state::layout::{self, Space};
 use replica_state::replicated_index::{IndexPhase, ReplicatedIndex};
@@ -40,13 +40,15 @@ pub enum MatchContent {
     Records,
 }
 
-/// Query for a page of a declared index.
+/// Query for a page of a declared index or of a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TermQuery {
-    /// Number of the index.
-    pub number: IndexNumber,
+    /// Field of the entries.
+    pub field: IndexField,
     /// Terms of the records.
     pub terms: TermRange,
+    /// Filter of these terms. `None`: all are asked for.
+    pub filter: Option<TermFilter>,
     /// Position of the last row of the page before.
     pub after: Option<TermPosition>,
     /// Direction in which rows and pages follow each other.
@@ -122,6 +124,11 @@ impl TermQuery {
         }
     }
 
+    /// Returns true if the query asks for an entry in its range.
+    fn selects(&self, entry: &IndexEntry) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.matches(&entry.term))
+    }
+
     fn check(&self, record: &ReplicatedIndex) -> Result<()> {
         let value_type = record.definition.value_type;
         if self.terms.kind() == value_type.kind() {
@@ -137,18 +144,24 @@ impl TermQuery {
 }
 
 impl Overlay<'_> {
-    /// Answers a query. Errors: `malformed` if its terms are not of the index's type; `too_large`
-    /// if it exceeds the budget.
+    /// Answers a query. Of a tag, the caller has read the terms by the field's kind. Errors:
+    /// `malformed` if its terms are not of a declared index's type; `too_large` if it exceeds the
+    /// budget.
     pub fn query_index(&mut self, bucket: BucketId, query: &TermQuery) -> Result<IndexAnswer> {
-        let Some(record) = self.index_record(bucket, query.number)? else {
-            return Ok(IndexAnswer::Absent);
-        };
-        if record.phase != IndexPhase::Ready {
-            return Ok(IndexAnswer::NotReady(self.index_progress(bucket, &record)?));
+        let mut is_unique = false;
+        // Tags have their entries since the rows were written.
+        if let IndexField::Declared(number) = query.field {
+            let Some(record) = self.index_record(bucket, number)? else {
+                return Ok(IndexAnswer::Absent);
+            };
+            if record.phase != IndexPhase::Ready {
+                return Ok(IndexAnswer::NotReady(self.index_progress(bucket, &record)?));
+            }
+            query.check(&record)?;
+            is_unique = record.definition.is_unique;
         }
-        query.check(&record)?;
         let mut limits = query.limits();
-        let (found, next_after) = self.read_entries(bucket, &record, query, &mut limits)?;
+        let (found, next_after) = self.read_entries(bucket, is_unique, query, &mut limits)?;
         let mut page = TermPage { rows: Vec::new(), next_after };
         let mut bytes = 0;
         let mut last: Option<&EntryRow> = None;
@@ -173,19 +186,17 @@ impl Overlay<'_> {
         Ok(IndexAnswer::Page(page))
     }
 
-    /// Reads the entries of a page, without those that have expired, and the place behind which the
-    /// next page begins.
+    /// Reads the entries of a page, without those that have expired or are filtered out, and the
+    /// place behind which the next page begins.
     fn read_entries(
         &mut self,
         bucket: BucketId,
-        record: &ReplicatedIndex,
+        is_unique: bool,
         query: &TermQuery,
         limits: &mut PageLimits,
     ) -> Result<(Vec<EntryRow>, Option<TermPosition>)> {
-        let is_unique = record.definition.is_unique;
-        let field = IndexField::Declared(query.number);
         let span = entry_space(is_unique).span(&EntryQuery {
-            field: &field,
+            field: &query.field,
             terms: &query.terms,
             after: query.after.as_ref().map(|(term, key)| (term, &key[..])),
             direction: query.direction,
@@ -213,6 +224,9 @@ impl Overlay<'_> {
             last = Some((entry.term.clone(), key.clone()));
             if expires.is_some_and(|expires| expires <= now) {
                 saw_expired = true;
+                return Ok(true);
+            }
+            if !query.selects(&entry) {
                 return Ok(true);
             }
             bytes += key.len() + entry.term.as_bytes().len();

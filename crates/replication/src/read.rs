@@ -71,6 +71,7 @@ pub(super) fn to_row(row: StoredRow, now: u64) -> Row {
         value: row.value,
         version: row.version,
         expires_in_ms: row.expires.map(|expires| expires.saturating_sub(now)),
+        tags: row.tags,
     }
 }
 

@@ -5,8 +5,8 @@
 //! Cost: a bucket without indexes pays for a check of one flag.
 
 use super::overlay::Overlay;
-use base::{BucketId, Result, Version};
-use replica_state::layout::{self, StoredRow};
+use base::{BucketId, Result, Tags, Version};
+use replica_state::layout::{self, RowHead, StoredRow};
 
 /// Row under a key before a change, as far as the writer has read it.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +60,32 @@ pub enum RowOrigin {
     Copied,
 }
 
+/// Value that is written, with its tags.
+#[derive(Clone, Copy, Debug)]
+pub struct NewValue<'a> {
+    /// The value, in parts.
+    pub parts: &'a [&'a [u8]],
+    /// Its tags. `None`: none.
+    pub tags: Option<&'a Tags>,
+}
+
+impl<'a> NewValue<'a> {
+    /// Returns a value without tags.
+    pub fn plain(parts: &'a [&'a [u8]]) -> NewValue<'a> {
+        NewValue { parts, tags: None }
+    }
+
+    /// Returns a value that keeps the tags of the row from which it was made, if there is one.
+    pub fn tagged_as(row: Option<&'a StoredRow>, parts: &'a [&'a [u8]]) -> NewValue<'a> {
+        NewValue { parts, tags: row.and_then(|row| row.tags.as_deref()) }
+    }
+
+    /// Returns the number of bytes of the value.
+    fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.len()).sum()
+    }
+}
+
 /// Row that is written.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRow<'a> {
@@ -67,14 +93,14 @@ pub struct NewRow<'a> {
     pub version: Version,
     /// Group time at which it expires.
     pub expires: Option<u64>,
-    /// The value, in parts.
-    pub value: &'a [&'a [u8]],
+    /// The value.
+    pub value: NewValue<'a>,
     /// Origin of the row.
     pub origin: RowOrigin,
 }
 
 impl Overlay<'_> {
-    /// Writes a row that the caller has not read; see [`Self::write_row`].
+    /// Writes a row without tags that the caller has not read; see [`Self::write_row`].
     pub fn put(
         &mut self,
         bucket: BucketId,
@@ -82,10 +108,10 @@ impl Overlay<'_> {
         expires: Option<u64>,
         value: &[&[u8]],
     ) -> Result<()> {
-        self.write_row(bucket, key, RowBefore::Unread, expires, value)
+        self.write_row(bucket, key, RowBefore::Unread, expires, NewValue::plain(value))
     }
 
-    /// Writes a row; its value may consist of parts. `expires`: group time. The hint of a row that
+    /// Writes a row. `expires`: group time. The hint of a row that
     /// expires replaces the former one. If the new row never expires, the former row is not read:
     /// its hint, if it has one, is checked when it is due.
     pub fn write_row(
@@ -94,7 +120,7 @@ impl Overlay<'_> {
         key: &[u8],
         before: RowBefore<'_>,
         expires: Option<u64>,
-        value: &[&[u8]],
+        value: NewValue<'_>,
     ) -> Result<()> {
         let found;
         let mut before = before;
@@ -114,8 +140,10 @@ impl Overlay<'_> {
 
     /// Writes a row that another group has accepted, with the version that it has already.
     pub fn put_versioned(&mut self, bucket: BucketId, key: &[u8], row: &StoredRow) -> Result<()> {
-        let StoredRow { version, expires, ref value } = *row;
-        let after = NewRow { version, expires, value: &[value], origin: RowOrigin::Copied };
+        let StoredRow { version, expires, ref value, .. } = *row;
+        let parts = [&value[..]];
+        let value = NewValue::tagged_as(Some(row), &parts);
+        let after = NewRow { version, expires, value, origin: RowOrigin::Copied };
         self.change_row(bucket, key, RowBefore::Unread, Some(after))?;
         if let Some(expires) = expires {
             self.put_hint(expires, bucket, key);
@@ -168,13 +196,14 @@ impl Overlay<'_> {
     ) -> Result<()> {
         self.change_entries(bucket, key, before, after)?;
         layout::row_key(self.group, bucket, key, self.scratch);
-        let value_bytes: Option<usize> =
-            after.map(|row| row.value.iter().map(|part| part.len()).sum());
-        self.count_write(bucket, before, value_bytes)?;
+        self.count_write(bucket, before, after.map(|row| row.value.bytes()))?;
         let bytes_before = self.open.payload_bytes();
         match after {
             Some(NewRow { version, expires, value, .. }) => {
-                self.open.put(self.scratch, version, expires, value);
+                // Without tags nothing is allocated.
+                let tags = value.tags.map(Tags::encode).unwrap_or_default();
+                let head = RowHead { version, expires, tags: &tags };
+                self.open.put_row(self.scratch, head, value.parts);
             }
             None => {
                 // Without a row that was read, as if it had been written just now.

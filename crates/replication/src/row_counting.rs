@@ -17,19 +17,25 @@ use replica_state::pending_entry::Savepoint;
 pub struct UpdateSavepoint {
     entry: Savepoint,
     counts: usize,
+    tagged: usize,
 }
 
 impl Overlay<'_> {
     /// Returns the current state, for [`Self::undo`] if a later step must have no effect.
     #[inline]
     pub fn savepoint(&mut self) -> UpdateSavepoint {
-        UpdateSavepoint { entry: self.open.savepoint(), counts: self.counts.savepoint() }
+        UpdateSavepoint {
+            entry: self.open.savepoint(),
+            counts: self.counts.savepoint(),
+            tagged: self.indexes.savepoint(),
+        }
     }
 
-    /// Undoes every effect, and every change of a count, since the savepoint.
+    /// Undoes every effect, every change of a count, and every first tag, since the savepoint.
     pub fn undo(&mut self, savepoint: UpdateSavepoint) {
         self.open.undo(savepoint.entry);
         self.counts.undo(savepoint.counts);
+        self.indexes.undo(savepoint.tagged);
     }
 
     /// Notes the row that was looked up under the tree key in `scratch`.

@@ -42,6 +42,7 @@ fn update_key(update: &Update) -> Option<&Key> {
         | Update::Rename { from: key, .. }
         | Update::Copy { from: key, .. }
         | Update::Expire { key, .. } => Some(key),
+        Update::SetTagged(set) => Some(&set.key),
         Update::Read(read) => read_key(read),
         Update::Sequence { steps, .. } => steps.first().and_then(update_key),
         Update::AssertRange { .. } | Update::DeletePrefix { .. } | Update::Nop => None,

@@ -189,6 +189,7 @@ fn update_name(update: &Update) -> &'static str {
     match update {
         Update::Set { .. } => "set",
         Update::SetIf { .. } => "set_if",
+        Update::SetTagged(_) => "set_tagged",
         Update::Delete { .. } => "delete",
         Update::TestAndSet { .. } => "test_and_set",
         Update::Replace { .. } => "replace",

@@ -6,11 +6,13 @@ use crate::available::TypeChange;
 use crate::datatype::TypeOperation;
 use crate::index::{IndexCall, IndexReport, IndexSpec, ReportPlace, ReportedState};
 use crate::range::RowContent;
-use crate::request::{BucketPlace, ExpireWhen, Expiry, MoveStep, OnMissing, SequenceMode, When};
+use crate::request::{
+    BucketPlace, ExpireWhen, Expiry, MoveStep, OnMissing, SequenceMode, TaggedSet, When,
+};
 use crate::{
     Absence, AvailableCall, Bound, BucketId, BucketName, Call, ClusterCall, DirectoryCall, Error,
     FeedQuery, GroupId, Key, Range, Read, ReadLevel, Reason, Request, RingCall, SessionCall,
-    SessionId, Store, StoreOptions, TokenDigest, Update, Version,
+    SessionId, Store, StoreOptions, Tags, TokenDigest, Update, Version,
 };
 use proptest::prelude::*;
 
@@ -62,6 +64,12 @@ fn key(text: &'static str) -> Key {
     Key::from_static(text.as_bytes())
 }
 
+fn tagged_set(key: &Key) -> Update {
+    let (key, value, tags) = (key.clone(), Key::new(), Tags::default());
+    let (expiry, when) = (Expiry::Default, When::Always);
+    Update::SetTagged(Box::new(TaggedSet { key, value, expiry, when, tags }))
+}
+
 #[test]
 fn update_needs_read_where_it_answers_a_value_and_both_ends_where_it_moves_one() {
     let (k, v, expiry) = (key("k"), key("v"), Expiry::Keep);
@@ -77,6 +85,7 @@ fn update_needs_read_where_it_answers_a_value_and_both_ends_where_it_moves_one()
         (Update::SetRange { key: k.clone(), offset: 1, value: v.clone() }, &write),
         (Update::Expire { key: k.clone(), expiry, when: ExpireWhen::Always }, &write),
         (Update::SetIf { key: k.clone(), value: v.clone(), expiry, when: When::Absent }, &both),
+        (tagged_set(&k), &both),
         (Update::TestAndSet { key: k.clone(), expected: None, wanted: None }, &both),
         (Update::Replace { key: k.clone(), wanted: Some(v.clone()) }, &both),
         (Update::Add { key: k.clone(), delta: 1 }, &both),

@@ -29,6 +29,11 @@ pub(super) fn needs(
             on(Verb::Write, KeySet::One(key))?;
             on(Verb::Read, KeySet::One(key))
         }
+        // The condition tells of the row that was there.
+        Update::SetTagged(set) => {
+            on(Verb::Write, KeySet::One(&set.key))?;
+            on(Verb::Read, KeySet::One(&set.key))
+        }
         Update::Assert { key, expected: _ }
         | Update::AssertExists { key }
         | Update::AssertVersion { key, version: _ }

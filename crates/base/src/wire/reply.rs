@@ -1,7 +1,7 @@
 //! Codec of replies: the index that the reply reflects, the kind of body, the body.
 
 use super::fields::{FieldReader, FieldWriter};
-use super::{WireResult, available, buckets, cluster, error, feed, index, ring, types};
+use super::{WireResult, available, buckets, cluster, error, feed, index, ring, types, update};
 use crate::codec::Malformed;
 use crate::limits::{
     INDEX_CONTINUATION_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, PAGE_ROWS_MAX,
@@ -143,18 +143,28 @@ fn put_row<W: FieldWriter>(row: Option<&Row>, out: &mut W) {
     match row {
         None => out.bool(false),
         Some(row) => {
-            let out = out.bool(true).bytes(&row.value).u64(row.version.0);
-            out.optional_u64(row.expires_in_ms)
+            let Row { value, version, expires_in_ms, tags } = row;
+            let number = if tags.is_some() { 2 } else { 1 };
+            let out = out.u8(number).bytes(value).u64(version.0).optional_u64(*expires_in_ms);
+            match tags {
+                Some(tags) => out.bytes(&tags.encode()),
+                None => out,
+            }
         }
     };
 }
 
 fn take_row(from: &mut FieldReader<'_>) -> WireResult<Option<Row>> {
-    from.optional("row or none", |from| {
-        let (value, version) = (from.value()?, Version(from.u64("version")?));
-        let expires_in_ms = from.optional("expiry or none", |from| from.u64("expiry"))?;
-        Ok(Row { value, version, expires_in_ms })
-    })
+    let has_tags = match from.u8("row or none")? {
+        0 => return Ok(None),
+        1 => false,
+        2 => true,
+        _ => return Err(Malformed("row or none")),
+    };
+    let (value, version) = (from.value()?, Version(from.u64("version")?));
+    let expires_in_ms = from.optional("expiry or none", |from| from.u64("expiry"))?;
+    let tags = if has_tags { Some(Box::new(update::take_tags(from)?)) } else { None };
+    Ok(Some(Row { value, version, expires_in_ms, tags }))
 }
 
 pub(super) fn put_record<W: FieldWriter>(record: Option<&IndexRecord>, out: &mut W) {

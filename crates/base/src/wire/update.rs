@@ -4,9 +4,10 @@ use super::WireResult;
 use super::fields::{FieldReader, FieldWriter};
 use super::reply::{put_absence, take_absence};
 use super::request::{put_read, take_read};
-use crate::Version;
 use crate::codec::Malformed;
-use crate::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, Update, When};
+use crate::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, TaggedSet, Update, When};
+use crate::tags::TAGS_BYTES_MAX;
+use crate::{Key, Tags, Version};
 
 pub(super) fn put<W: FieldWriter>(update: &Update, out: &mut W) {
     out.u8(number(update));
@@ -15,6 +16,12 @@ pub(super) fn put<W: FieldWriter>(update: &Update, out: &mut W) {
         Update::SetIf { key, value, expiry, when } => {
             put_expiry(*expiry, out.bytes(key).bytes(value));
             put_when(*when, out);
+        }
+        Update::SetTagged(set) => {
+            let TaggedSet { key, value, expiry, when, tags } = &**set;
+            put_expiry(*expiry, out.bytes(key).bytes(value));
+            put_when(*when, out);
+            out.bytes(&tags.encode());
         }
         Update::Delete { key, missing } => {
             out.bytes(key).u8(match missing {
@@ -95,6 +102,7 @@ fn number(update: &Update) -> u8 {
         Update::Nop => 19,
         Update::Sequence { .. } => 20,
         Update::AssertAbsentSince { .. } => 21,
+        Update::SetTagged(_) => 22,
     }
 }
 
@@ -141,8 +149,20 @@ pub(super) fn take(from: &mut FieldReader<'_>, depth: usize) -> WireResult<Updat
             Update::Expire { key, expiry, when: take_expire_when(from)? }
         }
         21 => Update::AssertAbsentSince { key, absence: take_absence(from)? },
+        22 => Update::SetTagged(Box::new(take_tagged(key, from)?)),
         _ => return Err(Malformed("kind of update")),
     })
+}
+
+fn take_tagged(key: Key, from: &mut FieldReader<'_>) -> WireResult<TaggedSet> {
+    let (value, expiry) = (from.value()?, take_expiry(from)?);
+    let (when, tags) = (take_when(from)?, take_tags(from)?);
+    Ok(TaggedSet { key, value, expiry, when, tags })
+}
+
+/// Reads tags, at least one.
+pub(super) fn take_tags(from: &mut FieldReader<'_>) -> WireResult<Tags> {
+    Tags::decode(&from.bytes(TAGS_BYTES_MAX, "tags")?)
 }
 
 /// Reads a finite number: front-ends refuse all others.

@@ -120,7 +120,10 @@ impl IndexKeeper {
         }
         self.steps.retain(|place, _| outcome.stepped.contains(place));
         self.reports.forget_old(world::milliseconds());
-        let has_indexes = led.iter().any(|group| !group.indexes.buckets().is_empty());
+        let has_records = |group: &Arc<Group>| {
+            !(group.indexes.buckets().is_empty() && group.indexes.tagged().is_empty())
+        };
+        let has_indexes = led.iter().any(has_records);
         let scrub_pause = if has_indexes { self.scrub(&led, &declared).await } else { PERIOD };
         let took = Duration::from_millis(world::milliseconds() - began_ms);
         let paced = led.first().map(|group| group.shared.build_pacer.delay());

@@ -179,7 +179,7 @@ impl LastEffect {
             };
             return Ok(FeedEntry { version, time, key, change });
         };
-        let RowView { version, expires, value } = RowView::read(&row).map_err(corrupt)?;
+        let RowView { version, expires, value, .. } = RowView::read(&row).map_err(corrupt)?;
         let change = match self.has_values {
             true => FeedChange::PutValue { expires, value: row.slice_ref(value) },
             false => FeedChange::Put,

@@ -223,7 +223,7 @@ impl<'a> PageReader<'a> {
         };
         let record = row.filter(|_| self.query.has_values).map(|(expires, value)| {
             let expires_in_ms = expires.map(|expires| expires.saturating_sub(self.now));
-            IndexRecord::Row(Row { value, version, expires_in_ms })
+            IndexRecord::Row(Row { value, version, expires_in_ms, tags: None })
         });
         Ok(Some(FeedEvent { kind, key, version: Some(version), record, again: false }))
     }

@@ -20,6 +20,7 @@ use super::Mark;
 use base::LogIndex;
 use base::codec::{Malformed, Reader, Writer, checksum};
 use base::limits::VALUE_BYTES_MAX;
+use base::tags::TAGS_BYTES_MAX;
 use bytes::Bytes;
 use logic::consensus::Configuration;
 use store::TreeRow;
@@ -36,7 +37,7 @@ pub(super) const HEAD_BYTES: usize = 26;
 /// a field, a term and a key.
 pub const KEY_MAX: usize = TREE_KEY_BYTES_MAX;
 /// Maximum bytes of a value in the store, with its header.
-pub(super) const VALUE_MAX: usize = VALUE_BYTES_MAX + 1024;
+pub(super) const VALUE_MAX: usize = VALUE_BYTES_MAX + TAGS_BYTES_MAX + 1024;
 
 /// Request of the receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use crate::bucket::Bucket;
 use crate::overlay::Overlay;
-use crate::row_change::RowBefore;
+use crate::row_change::{NewValue, RowBefore};
 use base::limits::EVALUATION_ROWS_MAX;
 use base::request::{ExpireWhen, Expiry};
 use base::{Key, Outcome, Properties, Result, SessionId, UserDigest};
@@ -59,7 +59,9 @@ pub(super) fn expire(
         if new_expiry.is_none() {
             overlay.forget_hint(bucket.id, key, row.expires);
         }
-        overlay.write_row(bucket.id, key, RowBefore::Read(&row), new_expiry, &[&row.value])?;
+        let parts = [&row.value[..]];
+        let value = NewValue::tagged_as(Some(&row), &parts);
+        overlay.write_row(bucket.id, key, RowBefore::Read(&row), new_expiry, value)?;
     }
     Ok(Outcome::Applied(true))
 }

@@ -17,11 +17,12 @@ mod weight;
 use super::budget::Budget;
 use super::overlay::Overlay;
 use super::pager::Pager;
+use super::read;
 use crate::bucket::Bucket;
 use base::request::{Expiry, SequenceMode};
 use base::{
-    Absence, Body, Entry, Error, Key, KeyVersion, Outcome, Read, Reason, Result, Row, Update,
-    check, limits,
+    Absence, Body, Entry, Error, Key, KeyVersion, Outcome, Read, Reason, Result, Update, check,
+    limits,
 };
 use bytes::Bytes;
 
@@ -84,6 +85,7 @@ fn step(overlay: &mut Overlay, bucket: &Bucket, update: &Update) -> Result<Outco
         Update::SetIf { key, value, expiry, when } => {
             rows::set_if(overlay, bucket, key, value, *expiry, *when)
         }
+        Update::SetTagged(set) => rows::set_tagged(overlay, bucket, set),
         Update::Delete { key, missing } => rows::delete(overlay, bucket, key, *missing),
         Update::TestAndSet { key, expected, wanted } => {
             rows::test_and_set(overlay, bucket, key, expected.as_ref(), wanted.as_ref())
@@ -176,11 +178,7 @@ fn aborts_sequence(update: &Update, error: &Error) -> bool {
 /// Evaluates a read among the steps of a sequence.
 fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body> {
     let now = overlay.open.time;
-    let to_row = |row: replica_state::layout::StoredRow| Row {
-        value: row.value,
-        version: row.version,
-        expires_in_ms: row.expires.map(|expires| expires - now),
-    };
+    let to_row = |row| read::to_row(row, now);
     match read {
         Read::Get(key) => {
             let row = overlay.row(bucket.id, key)?;
@@ -213,12 +211,7 @@ fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body
         Read::Range(range) => {
             let mut pager = Pager::new(range);
             overlay.rows(bucket.id, range, |key, row| {
-                let row = Row {
-                    value: row.value,
-                    version: row.version,
-                    expires_in_ms: row.expires.map(|expires| expires - now),
-                };
-                Ok(pager.push(Entry { key, row: Some(row) }))
+                Ok(pager.push(Entry { key, row: Some(to_row(row)) }))
             })?;
             overlay.budget.count_answer(pager.bytes())?;
             Ok(Body::Page(pager.page()?))

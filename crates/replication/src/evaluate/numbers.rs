@@ -2,11 +2,12 @@
 
 use crate::bucket::Bucket;
 use crate::overlay::Overlay;
+use crate::row_change::NewValue;
 use base::codec::{decimal, decimal_bytes};
 use base::{Error, Key, Outcome, Reason, Result, Value};
 use replica_state::layout::StoredRow;
 
-/// Writes a number. The row keeps its expiry; a new row gets the bucket's default.
+/// Writes a number. The row keeps its expiry and its tags; a new row gets the bucket's default.
 fn write(
     overlay: &mut Overlay,
     bucket: &Bucket,
@@ -18,7 +19,9 @@ fn write(
         Some(row) => row.expires,
         None => super::expiry::default_expiry_time(&bucket.properties, overlay.open.time),
     };
-    overlay.write_row(bucket.id, key, old.into(), expires, &[text])
+    let parts = [&text[..]];
+    let value = NewValue::tagged_as(old, &parts);
+    overlay.write_row(bucket.id, key, old.into(), expires, value)
 }
 
 pub(super) fn add(

@@ -3,8 +3,8 @@
 use super::expiry::expiry_time;
 use crate::bucket::Bucket;
 use crate::overlay::Overlay;
-use crate::row_change::RowBefore;
-use base::request::{Expiry, OnMissing, When};
+use crate::row_change::{NewValue, RowBefore};
+use base::request::{Expiry, OnMissing, TaggedSet, When};
 use base::{Absence, Error, Key, Outcome, Range, Reason, Result, Value, Version, limits};
 use replica_state::layout::StoredRow;
 
@@ -19,7 +19,7 @@ pub(super) fn set(
         Expiry::Keep => overlay.row(bucket.id, key)?,
         _ => None,
     };
-    write(overlay, bucket, key, expiry, old.as_ref(), &[value])?;
+    write(overlay, bucket, key, expiry, old.as_ref(), NewValue::plain(&[value]))?;
     Ok(Outcome::Done)
 }
 
@@ -31,7 +31,7 @@ fn write(
     key: &[u8],
     expiry: Expiry,
     old: Option<&StoredRow>,
-    value: &[&[u8]],
+    value: NewValue<'_>,
 ) -> Result<()> {
     if expiry == Expiry::After(0) {
         return match overlay.stored_row(bucket.id, key)? {
@@ -53,16 +53,36 @@ pub(super) fn set_if(
     when: When,
 ) -> Result<Outcome> {
     let old = overlay.row(bucket.id, key)?;
-    let written = match when {
+    let written = is_met(when, old.as_ref());
+    if written {
+        write(overlay, bucket, key, expiry, old.as_ref(), NewValue::plain(&[value]))?;
+    }
+    Ok(Outcome::Swapped { written, old: old.map(|row| row.value) })
+}
+
+fn is_met(when: When, old: Option<&StoredRow>) -> bool {
+    match when {
         When::Always => true,
         When::Absent => old.is_none(),
         When::Present => old.is_some(),
-        When::Unchanged(version) => old.as_ref().is_some_and(|row| row.version == version),
-    };
-    if written {
-        write(overlay, bucket, key, expiry, old.as_ref(), &[value])?;
+        When::Unchanged(version) => old.is_some_and(|row| row.version == version),
     }
-    Ok(Outcome::Swapped { written, old: old.map(|row| row.value) })
+}
+
+pub(super) fn set_tagged(
+    overlay: &mut Overlay,
+    bucket: &Bucket,
+    set: &TaggedSet,
+) -> Result<Outcome> {
+    let TaggedSet { key, value, expiry, when, tags } = set;
+    let old = overlay.row(bucket.id, key)?;
+    let is_met = is_met(*when, old.as_ref());
+    if is_met {
+        let tags = Some(tags).filter(|tags| !tags.is_empty());
+        let value = NewValue { parts: &[value], tags };
+        write(overlay, bucket, key, *expiry, old.as_ref(), value)?;
+    }
+    Ok(Outcome::Applied(is_met))
 }
 
 pub(super) fn delete(
@@ -87,7 +107,7 @@ fn put_or_remove(
     old: Option<&StoredRow>,
 ) -> Result<()> {
     match wanted {
-        Some(value) => write(overlay, bucket, key, Expiry::Default, old, &[value]),
+        Some(value) => write(overlay, bucket, key, Expiry::Default, old, NewValue::plain(&[value])),
         None => old.map_or(Ok(()), |old| overlay.remove_read(bucket.id, key, old)),
     }
 }
@@ -125,7 +145,9 @@ pub(super) fn confirm(
 ) -> Result<Outcome> {
     let old = overlay.row(bucket.id, key)?;
     if old.as_ref().is_none_or(|row| row.value != *value) {
-        write(overlay, bucket, key, Expiry::Default, old.as_ref(), &[value])?;
+        let parts = [&value[..]];
+        let new = NewValue::plain(&parts);
+        write(overlay, bucket, key, Expiry::Default, old.as_ref(), new)?;
     }
     Ok(Outcome::Done)
 }
@@ -272,7 +294,9 @@ pub(super) fn append(
     let old_value = old.as_ref().map(|row| row.value.clone()).unwrap_or_default();
     let length = old_value.len() + value.len();
     check_value_size(bucket, length)?;
-    write(overlay, bucket, key, expiry, old.as_ref(), &[&old_value, value])?;
+    let parts = [&old_value[..], value];
+    let new = NewValue::tagged_as(old.as_ref(), &parts);
+    write(overlay, bucket, key, expiry, old.as_ref(), new)?;
     Ok(Outcome::Length(length as u64))
 }
 
@@ -295,7 +319,9 @@ pub(super) fn set_range(
     let mut changed = old_value.to_vec();
     changed.resize(length, 0);
     changed[offset..end].copy_from_slice(value);
-    write(overlay, bucket, key, expiry, old.as_ref(), &[&changed])?;
+    let parts = [&changed[..]];
+    let new = NewValue::tagged_as(old.as_ref(), &parts);
+    write(overlay, bucket, key, expiry, old.as_ref(), new)?;
     Ok(Outcome::Length(length as u64))
 }
 
@@ -318,7 +344,9 @@ pub(super) fn rename(
         overlay.remove_read(bucket.id, from, &row)?;
         before = RowBefore::Unread;
     }
-    overlay.write_row(bucket.id, to, before, row.expires, &[&row.value])?;
+    let parts = [&row.value[..]];
+    let value = NewValue::tagged_as(Some(&row), &parts);
+    overlay.write_row(bucket.id, to, before, row.expires, value)?;
     Ok(Outcome::Applied(true))
 }
 
@@ -333,6 +361,8 @@ pub(super) fn copy(
     if when == When::Absent && overlay.row(bucket.id, to)?.is_some() {
         return Ok(Outcome::Applied(false));
     }
-    overlay.put(bucket.id, to, row.expires, &[&row.value])?;
+    let parts = [&row.value[..]];
+    let value = NewValue::tagged_as(Some(&row), &parts);
+    overlay.write_row(bucket.id, to, RowBefore::Unread, row.expires, value)?;
     Ok(Outcome::Applied(true))
 }

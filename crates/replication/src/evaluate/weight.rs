@@ -90,6 +90,10 @@ impl Weight {
                 self.value_bytes += value.len();
             }
             Update::SetIf { value, .. } => self.swap(Some(value)),
+            Update::SetTagged(set) => {
+                self.write(1);
+                self.value_bytes += set.value.len();
+            }
             Update::TestAndSet { wanted, .. } | Update::Replace { wanted, .. } => {
                 self.swap(wanted.as_ref());
             }
@@ -146,11 +150,17 @@ impl Weight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::request::{OnMissing, SequenceMode, When};
-    use base::{Absence, BucketId, GroupId, Key, Range};
+    use base::request::{OnMissing, SequenceMode, TaggedSet, When};
+    use base::{Absence, BucketId, GroupId, Key, Range, Tags};
 
     fn set(expiry: Expiry) -> Update {
         Update::Set { key: Key::new(), value: Value::new(), expiry }
+    }
+
+    fn tagged(key: &Key, value: &Value) -> Update {
+        let (key, value, tags) = (key.clone(), value.clone(), Tags::default());
+        let (expiry, when) = (Expiry::Default, When::Always);
+        Update::SetTagged(Box::new(TaggedSet { key, value, expiry, when, tags }))
     }
 
     fn all(step: Update, count: usize) -> Weight {
@@ -199,6 +209,7 @@ mod tests {
                     expiry,
                     when: When::Absent,
                 },
+                tagged(&key, &value),
                 Update::Append { key: key.clone(), value: value.clone() },
                 Update::SetRange { key: key.clone(), offset: 9, value: value.clone() },
                 Update::Confirm { key: key.clone(), value: value.clone() },

@@ -44,7 +44,7 @@ fn build(overlay: &mut Overlay, bucket: BucketId, mut record: FeedRecord) -> Res
             is_last = false;
             break;
         }
-        let StoredRow { version, expires, value } = StoredRow::read(&row).map_err(corrupt)?;
+        let StoredRow { version, expires, value, .. } = StoredRow::read(&row).map_err(corrupt)?;
         if version.0 < record.begun || Mutant::BuildFeedOfAllRows.is_active() {
             let change = match record.has_values {
                 true => FeedChange::PutValue { expires, value },

@@ -139,11 +139,12 @@ fn add_row(
     row: &StoredRow,
     record: &mut ReplicatedIndex,
 ) -> Result<AddedRow> {
-    if has_too_many_entries(overlay, bucket, &row.value) {
+    if has_too_many_entries(overlay, bucket, row) {
         record.oversized = Some(key.clone());
         return Ok(AddedRow::Refused);
     }
     let owner = EntryOwner { bucket, key, expires: row.expires };
+    // Entries of its tags are there since it was written.
     let value = LivingValue { tags: &[], bytes: &row.value };
     let derivation = stored_entries(definitions, &[value]);
     let is_expired = row.is_expired(overlay.open.time);
@@ -181,12 +182,14 @@ fn add_row(
 /// Returns true if a value has more entries in all indexes of its bucket than a value may have. It
 /// is older than some of them: a new one is refused when it is written. The bound on the entries of
 /// a row bounds the update that removes it.
-fn has_too_many_entries(overlay: &Overlay, bucket: BucketId, value: &[u8]) -> bool {
+fn has_too_many_entries(overlay: &Overlay, bucket: BucketId, row: &StoredRow) -> bool {
     let Some(all) = overlay.indexes.of(bucket) else { return false };
     // A node of a value takes a byte at least.
-    let of_one = |singular: bool| if singular { 1 } else { value.len() };
-    let entries_max: usize = all.iter().map(|one| of_one(one.path.is_singular())).sum();
-    let count = || stored_entries(&all, &[LivingValue { tags: &[], bytes: value }]).entries.len();
+    let tags = row.tags.as_ref().map_or(&[][..], |tags| &tags.0);
+    let of_one = |singular: bool| if singular { 1 } else { row.value.len() };
+    let declared_max: usize = all.iter().map(|one| of_one(one.path.is_singular())).sum();
+    let entries_max = declared_max.saturating_add(tags.len());
+    let count = || stored_entries(&all, &[LivingValue { tags, bytes: &row.value }]).entries.len();
     entries_max > ENTRIES_PER_VALUE_MAX && count() > ENTRIES_PER_VALUE_MAX
 }
 

@@ -9,6 +9,7 @@ use base::error::corrupt;
 use base::{BucketId, Consistency, Error, Key, Range, Reason, Result};
 use indexes::{IndexDefinition, IndexNumber};
 use replica_state::replicated_index::{IndexPhase, ReplicatedIndex, record_key, records_prefix};
+use replica_state::tag_record::tag_record_key;
 use runtime::submit::Ticket;
 use runtime::world;
 
@@ -72,8 +73,8 @@ impl Overlay<'_> {
         Ok(())
     }
 
-    /// Removes the records of all indexes of a bucket that was dropped. Its entries are freed with
-    /// its rows.
+    /// Removes the records of all indexes and of tags of a bucket that was dropped. Its entries are
+    /// freed with its rows.
     pub fn forget_indexes(&mut self, bucket: BucketId) -> Result<()> {
         let mut keys = Vec::new();
         let prefix = Key::copy_from_slice(&records_prefix(bucket));
@@ -83,6 +84,9 @@ impl Overlay<'_> {
         })?;
         for key in keys {
             self.remove(BOOKKEEPING_BUCKET, &key, None)?;
+        }
+        if self.indexes.has_tags(bucket) {
+            self.remove(BOOKKEEPING_BUCKET, &tag_record_key(bucket), None)?;
         }
         self.indexes.remove_all(bucket);
         Ok(())

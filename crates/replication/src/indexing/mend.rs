@@ -38,16 +38,18 @@ impl Overlay<'_> {
     }
 
     fn mend_entry(&mut self, bucket: BucketId, key: &Key, entry: &IndexEntry) -> Result<bool> {
-        let IndexField::Declared(number) = entry.field else { return Ok(false) };
-        let definitions = self.indexes.of(bucket);
-        let definition = definitions.as_ref().and_then(|all| all.get(number));
-        // The index may have ended since.
-        let Some(definition) = definition else { return Ok(false) };
-        let (is_unique, mut alone) = (definition.is_unique, DefinitionSet::default());
-        alone.insert(definition.clone())?;
+        let (mut is_unique, mut alone) = (false, DefinitionSet::default());
+        if let IndexField::Declared(number) = entry.field {
+            let definitions = self.indexes.of(bucket);
+            let definition = definitions.as_ref().and_then(|all| all.get(number));
+            // The index may have ended since.
+            let Some(definition) = definition else { return Ok(false) };
+            is_unique = definition.is_unique;
+            alone.insert(definition.clone())?;
+        }
         let row = self.stored_row(bucket, key)?;
         let is_said = match &row {
-            Some(row) => self.derive(&alone, &row.value)?.contains(entry),
+            Some(row) => self.derive(&alone, row.tags.as_deref(), &row.value)?.contains(entry),
             None => false,
         };
         let expires = row.and_then(|row| row.expires);
@@ -60,6 +62,9 @@ impl Overlay<'_> {
                 .is_some_and(|row| row[..] == index_row::encode(is_unique, key, expires));
             if is_right || is_unique && self.living_holder(owner, entry)?.is_some() {
                 return Ok(false);
+            }
+            if let IndexField::Tag(_) = entry.field {
+                self.note_tags(bucket)?;
             }
             self.put_entry(owner, is_unique, entry)?;
             return Ok(true);
@@ -75,9 +80,11 @@ impl Overlay<'_> {
     /// Removes an entry if the bucket has no index whose entry it is.
     fn remove_foreign(&mut self, bucket: BucketId, tree_key: &Bytes) -> Result<bool> {
         let field = IndexField::take(&tree_key[ROW_PREFIX_BYTES..]).map_err(corrupt)?.0;
-        if let IndexField::Declared(number) = field
-            && self.index_record(bucket, number)?.is_some()
-        {
+        let is_known = match field {
+            IndexField::Declared(number) => self.index_record(bucket, number)?.is_some(),
+            IndexField::Tag(_) => self.indexes.has_tags(bucket),
+        };
+        if is_known {
             return Ok(false);
         }
         self.scratch.clear();

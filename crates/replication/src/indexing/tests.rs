@@ -16,8 +16,8 @@ use base::range::Direction;
 use base::{BucketId, GroupId, Key, LogIndex, Properties, Range, Result, Update, Value, Version};
 use bytes::Bytes;
 use indexes::{
-    DefinitionSet, IndexDefinition, IndexName, IndexNumber, JsonPath, LivingValue, Term, TermRange,
-    ValueFormat, ValueType, stored_entries,
+    DefinitionSet, IndexDefinition, IndexField, IndexName, IndexNumber, JsonPath, LivingValue,
+    Term, TermRange, ValueFormat, ValueType, stored_entries,
 };
 use logic::consensus::Replica;
 use replica_state::feed::AppliedFeeds;
@@ -33,6 +33,7 @@ mod law;
 mod mends;
 mod moves;
 mod queries;
+mod tags;
 mod uniqueness;
 mod writes;
 

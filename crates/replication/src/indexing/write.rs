@@ -2,13 +2,16 @@
 
 use crate::overlay::Overlay;
 use crate::row_change::{NewRow, RowBefore, RowOrigin};
+use crate::seals::BOOKKEEPING_BUCKET;
 use base::error::corrupt;
-use base::{BucketId, Error, Key, Reason, Result};
+use base::{BucketId, Error, Key, Reason, Result, Tags};
+use bytes::Bytes;
 use indexes::limits::ENTRIES_PER_VALUE_MAX;
 use indexes::{
     DefinitionSet, EntryDifference, IndexEntry, IndexField, LivingValue, entries, stored_entries,
 };
 use replica_state::index_row;
+use replica_state::tag_record::{TAG_RECORD_VALUE, tag_record_key};
 use runtime::mutants::Mutant;
 use std::collections::BTreeSet;
 
@@ -32,13 +35,27 @@ impl Overlay<'_> {
         before: RowBefore<'_>,
         after: Option<NewRow<'_>>,
     ) -> Result<()> {
+        if after.is_some_and(|row| row.value.tags.is_some()) {
+            self.note_tags(bucket)?;
+        }
         if self.indexes.is_empty() {
             return Ok(());
         }
-        match self.indexes.of(bucket) {
+        match self.indexes.maintained(bucket) {
             Some(definitions) => self.reindex(&definitions, (bucket, key), before, after),
             None => Ok(()),
         }
+    }
+
+    /// Writes the record of a bucket that gets tags, unless it has one. From then on every change
+    /// of a row looks at the row that it replaces. Rows of before have no tags.
+    #[cold]
+    pub(super) fn note_tags(&mut self, bucket: BucketId) -> Result<()> {
+        if self.indexes.insert_tagged(bucket) {
+            let key = tag_record_key(bucket);
+            self.put(BOOKKEEPING_BUCKET, &key, None, &[TAG_RECORD_VALUE])?;
+        }
+        Ok(())
     }
 
     #[cold]
@@ -60,23 +77,25 @@ impl Overlay<'_> {
         let old_expires = before.and_then(|row| row.expires);
         let new_expires = after.and_then(|row| row.expires);
         let is_copied = after.is_some_and(|row| row.origin == RowOrigin::Copied);
-        let value = after.map(|row| contiguous(row.value));
-        let has_same_value =
-            before.is_some() && value.as_deref() == before.map(|row| &row.value[..]);
+        let value = after.map(|row| contiguous(row.value.parts));
+        let tags = after.and_then(|row| row.value.tags);
+        let has_same_value = before.is_some_and(|row| {
+            value.as_deref() == Some(&row.value[..]) && tags == row.tags.as_deref()
+        });
         if has_same_value && old_expires == new_expires && !is_copied {
             return Ok(());
         }
         let old = match before {
-            Some(row) => self.derive(definitions, &row.value)?,
+            Some(row) => self.derive(definitions, row.tags.as_deref(), &row.value)?,
             None => BTreeSet::new(),
         };
         let new = match &value {
             // A value that was accepted before is not refused when only its expiry changes.
             Some(_) if has_same_value => old.clone(),
-            Some(value) if is_copied => self.derive(definitions, value)?,
+            Some(value) if is_copied => self.derive(definitions, tags, value)?,
             Some(value) => {
                 self.count_derivation(definitions, value.len())?;
-                entries(definitions, &[LivingValue { tags: &[], bytes: value }])?.entries
+                entries(definitions, &[LivingValue { tags: pairs(tags), bytes: value }])?.entries
             }
             None => BTreeSet::new(),
         };
@@ -109,14 +128,15 @@ impl Overlay<'_> {
         Ok(())
     }
 
-    /// Returns the entries of a stored value.
+    /// Returns the entries of a stored value and its tags.
     pub(super) fn derive(
         &mut self,
         definitions: &DefinitionSet,
+        tags: Option<&Tags>,
         value: &[u8],
     ) -> Result<BTreeSet<IndexEntry>> {
         self.count_derivation(definitions, value.len())?;
-        let value = LivingValue { tags: &[], bytes: value };
+        let value = LivingValue { tags: pairs(tags), bytes: value };
         Ok(stored_entries(definitions, &[value]).entries)
     }
 
@@ -197,6 +217,11 @@ impl Overlay<'_> {
             None => Ok(None),
         }
     }
+}
+
+/// Returns the fields and texts of tags.
+fn pairs(tags: Option<&Tags>) -> &[(Bytes, Bytes)] {
+    tags.map_or(&[], |tags| &tags.0)
 }
 
 /// Returns the parts of a value as one.

@@ -239,7 +239,12 @@ fn status_and_etag(shape: &NativeShape, result: Result<Body, Reason>) -> (u16, O
 
 #[test]
 fn read_preconditions_are_evaluated_against_row_version() {
-    let row = Row { value: Bytes::from_static(b"v"), version: Version(7), expires_in_ms: None };
+    let row = Row {
+        value: Bytes::from_static(b"v"),
+        version: Version(7),
+        expires_in_ms: None,
+        tags: None,
+    };
     let read = |headers: &str, row: Option<Row>| {
         let request = format!("GET /v1/buckets/a/b/keys/k HTTP/1.1{headers}");
         let Ok(NativePlan::Submit(_, shape)) = planned(&request, "") else { panic!("{request}") };

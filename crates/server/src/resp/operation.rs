@@ -10,7 +10,9 @@ pub fn operation(call: &Call) -> OperationKind {
         Call::Read(Read::Range(_) | Read::Index(_) | Read::Feed(_), _) => OperationKind::Range,
         Call::Read(Read::KeyCount, _) => OperationKind::Count,
         Call::Read(..) => OperationKind::MultiGet,
-        Call::Update(Update::Set { .. } | Update::SetIf { .. }) => OperationKind::Put,
+        Call::Update(Update::Set { .. } | Update::SetIf { .. } | Update::SetTagged(_)) => {
+            OperationKind::Put
+        }
         Call::Update(Update::Delete { .. } | Update::DeletePrefix { .. }) => OperationKind::Delete,
         Call::Update(Update::Sequence { .. }) => OperationKind::Sequence,
         Call::Update(_) => OperationKind::Update,

@@ -312,7 +312,7 @@ mod tests {
         let meter = meter(UserQuota { bytes: Some(100), ..UserQuota::default() });
         let value = |length: usize| {
             let (value, version) = (vec![7; length].into(), base::Version(1));
-            let row = base::Row { value, version, expires_in_ms: None };
+            let row = base::Row { value, version, expires_in_ms: None, tags: None };
             Ok(Reply::new(LogIndex(1), Body::Row(Some(row))))
         };
         let request = begin(&meter, ONE, 0).expect("within");

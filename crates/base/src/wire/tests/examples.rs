@@ -32,7 +32,12 @@ impl ExampleData {
 
     fn row(&self) -> Row {
         let expires_in_ms = self.flag.then_some(self.numbers[1]);
-        Row { value: self.values[0].clone(), version: Version(self.numbers[0]), expires_in_ms }
+        Row {
+            value: self.values[0].clone(),
+            version: Version(self.numbers[0]),
+            expires_in_ms,
+            tags: None,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::examples::{
 };
 use super::{
     access, answer_bytes, available, counted, error_bytes, feed, index, key_versions, level,
-    reply_bytes, request, request_bytes, ring, update_request,
+    reply_bytes, request, request_bytes, ring, tags, update_request,
 };
 use crate::wire::read_answer;
 use crate::{Body, Call, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
@@ -75,6 +75,7 @@ fn version_1_wire_bytes_match_golden_file() {
     write_reasons(&mut text, reasons);
     write_later(&mut text, feed::calls(&data), feed::bodies(&data));
     write_later(&mut text, key_versions::calls(&data), key_versions::bodies(&data));
+    write_later(&mut text, tags::calls(&data), tags::bodies(&data));
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }

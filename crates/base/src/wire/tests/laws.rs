@@ -7,7 +7,7 @@ use super::examples::{
 };
 use super::{
     access, answer_bytes, available, counted, error_bytes, feed, index, key_versions, level,
-    reply_bytes, request_bytes, ring,
+    reply_bytes, request_bytes, ring, tags,
 };
 use crate::wire::read_answer;
 use crate::{BucketName, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
@@ -63,6 +63,7 @@ fn requests() -> impl Strategy<Value = Request> {
             calls.extend(index::calls(&data));
             calls.extend(feed::calls(&data));
             calls.extend(key_versions::calls(&data));
+            calls.extend(tags::calls(&data));
             let call = calls.swap_remove(at.index(calls.len()));
             let retry =
                 retry.map(|(session, number)| RetryId { session: SessionId(session), number });
@@ -88,6 +89,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         bodies.extend(index::bodies(&data));
         bodies.extend(feed::bodies(&data));
         bodies.extend(key_versions::bodies(&data));
+        bodies.extend(tags::bodies(&data));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply::new(LogIndex(index), body)
     })

@@ -169,7 +169,7 @@ fn read_outcome_holding_update_body_is_malformed() {
 fn unknown_tags_and_infinite_float_delta_are_malformed() {
     let nop = request_bytes(&update_request(Update::Nop)).to_vec();
     let last = nop.len() - 1;
-    for number in 22..=u8::MAX {
+    for number in 23..=u8::MAX {
         let mut bytes = nop.clone();
         bytes[last] = number;
         bytes.extend([0; 64]);
@@ -186,7 +186,7 @@ fn unknown_tags_and_infinite_float_delta_are_malformed() {
 #[test]
 fn oversized_reply_becomes_too_large_error_or_applied_at() {
     let bytes_max = PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX;
-    let row = |value| Row { value, version: Version(1), expires_in_ms: Some(1) };
+    let row = |value| Row { value, version: Version(1), expires_in_ms: Some(1), tags: None };
     let large = Bytes::from(vec![0; VALUE_BYTES_MAX]);
     let mut rows = vec![Some(row(Bytes::new())); KEYS_PER_READ_MAX - 6];
     rows.extend(vec![Some(row(large.clone())); VALUES_BYTES_MAX / VALUE_BYTES_MAX]);
@@ -239,7 +239,7 @@ fn oversized_context_or_content_headers_are_rejected() {
 #[test]
 fn oversized_reply_to_delete_is_unknown_and_to_fetch_invalid() {
     let value = Bytes::from(vec![7; 100]);
-    let body = Body::Row(Some(Row { value, version: Version(1), expires_in_ms: None }));
+    let body = Body::Row(Some(Row { value, version: Version(1), expires_in_ms: None, tags: None }));
     let answer = Ok(Reply::new(LogIndex(3), body));
     let key = Bytes::from_static(b"k");
     let delete =

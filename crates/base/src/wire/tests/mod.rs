@@ -12,6 +12,7 @@ mod laws;
 mod level;
 mod limits;
 mod ring;
+mod tags;
 
 use crate::codec::Malformed;
 use crate::wire::{read_answer, write_answer};

@@ -8,12 +8,12 @@ use super::mutants::check;
 use super::node::group_id;
 use super::world::World;
 use base::range::Direction;
-use base::request::{Expiry, OnMissing, SequenceMode, When};
-use base::{BucketId, GroupId, Key, Update};
+use base::request::{Expiry, OnMissing, SequenceMode, TaggedSet, When};
+use base::{BucketId, GroupId, Key, Tags, Update};
 use bytes::Bytes;
 use indexes::{
-    DefinitionSet, IndexDefinition, IndexName, IndexNumber, JsonPath, LivingValue, Term, TermRange,
-    ValueFormat, ValueType, stored_entries,
+    DefinitionSet, IndexDefinition, IndexField, IndexName, IndexNumber, JsonPath, LivingValue,
+    Term, TermKind, TermRange, ValueFormat, ValueType, stored_entries,
 };
 use replica_state::index_check::check_indexes;
 use replica_state::layout::{ROW_PREFIX_BYTES, StoredRow, row_key};
@@ -79,28 +79,67 @@ pub(super) fn judge_query(
     trees: &dyn Trees,
     (number, rows_max, direction): (IndexNumber, usize, Direction),
 ) -> Option<usize> {
-    let (mut key, now) = (Vec::new(), group.applied.time());
-    row_key(group.id, id, &[], &mut key);
     let mut definitions = DefinitionSet::default();
     definitions.insert(definition(number.0)).expect("the only one");
+    let field = IndexField::Declared(number);
+    let query = all_of((field, ValueType::Int.kind()), rows_max, direction);
+    judge_field((group, id), trees, &definitions, query)
+}
+
+/// Asserts that a query of the tag `a_int` finds what a scan finds; see [`judge_query`].
+pub(super) fn judge_tag_query(
+    group: &Group,
+    id: BucketId,
+    trees: &dyn Trees,
+    (rows_max, direction): (usize, Direction),
+) -> Option<usize> {
+    let field = IndexField::tag(b"a_int").expect("a field");
+    let query = all_of((field, TermKind::TagInteger), rows_max, direction);
+    judge_field((group, id), trees, &DefinitionSet::default(), query)
+}
+
+/// Returns the query for all records of a field.
+fn all_of(
+    (field, kind): (IndexField, TermKind),
+    rows_max: usize,
+    direction: Direction,
+) -> TermQuery {
+    TermQuery {
+        field,
+        terms: TermRange::all(kind),
+        filter: None,
+        after: None,
+        direction,
+        rows_max: Some(rows_max),
+        bytes_max: None,
+        content: MatchContent::Records,
+    }
+}
+
+fn judge_field(
+    (group, id): (&Group, BucketId),
+    trees: &dyn Trees,
+    definitions: &DefinitionSet,
+    mut query: TermQuery,
+) -> Option<usize> {
+    let (mut key, now) = (Vec::new(), group.applied.time());
+    row_key(group.id, id, &[], &mut key);
     let mut expected: Vec<(Term, Key)> = Vec::new();
     for (key, row) in Chunk::read(&*trees.snapshot(), &key, None, usize::MAX).expect("memory").rows
     {
         let row = StoredRow::read(&row).expect("a row");
-        let value = LivingValue { tags: &[], bytes: &row.value };
-        let entries = stored_entries(&definitions, &[value]).entries.into_iter();
-        let entries = entries.filter(|_| !row.is_expired(now));
+        let tags = row.tags.as_ref().map_or(&[][..], |tags| &tags.0);
+        let value = LivingValue { tags, bytes: &row.value };
+        let entries = stored_entries(definitions, &[value]).entries.into_iter();
+        let entries = entries.filter(|one| one.field == query.field && !row.is_expired(now));
         expected.extend(entries.map(|entry| (entry.term, key.slice(ROW_PREFIX_BYTES..))));
     }
     expected.sort();
-    if direction == Direction::Descending {
+    if query.direction == Direction::Descending {
         expected.reverse();
     }
     let of = replication::bucket::Bucket::new(id, group.id, base::Properties::default());
-    let (mut found, terms) = (Vec::new(), TermRange::all(ValueType::Int.kind()));
-    let (rows_max, content) = (Some(rows_max), MatchContent::Records);
-    let (after, bytes_max) = (None, None);
-    let mut query = TermQuery { number, terms, after, direction, rows_max, bytes_max, content };
+    let mut found = Vec::new();
     loop {
         let (_, answer) = group.query_index(&of, &query);
         let IndexAnswer::Page(page) = answer.expect("memory") else { return None };
@@ -131,6 +170,17 @@ fn draw_value(chance: &mut Chance) -> Bytes {
     format!("{{{}}}", members.join(",")).into()
 }
 
+/// Draws tags: few terms, so that they meet.
+fn draw_tags(chance: &mut Chance) -> Tags {
+    let number = Bytes::from(chance.below(3).to_string());
+    let mut tags = vec![(Bytes::from_static(b"a_int"), number)];
+    if chance.draw_bool(500) {
+        let text = Bytes::from("x".repeat(chance.below(3) as usize));
+        tags.push((Bytes::from_static(b"b_bin"), text));
+    }
+    Tags(tags)
+}
+
 /// Draws an update that writes or removes rows which no judge of answers reads.
 pub(super) fn draw_update(chance: &mut Chance) -> Update {
     let key = |chance: &mut Chance| Bytes::from(format!("t{}", chance.below(KEYS)));
@@ -140,7 +190,11 @@ pub(super) fn draw_update(chance: &mut Chance) -> Update {
     };
     let set = |chance: &mut Chance| {
         let (key, value, expiry) = (key(chance), draw_value(chance), expiry(chance));
-        Update::Set { key, value, expiry }
+        if chance.draw_bool(600) {
+            return Update::Set { key, value, expiry };
+        }
+        let (when, tags) = (When::Always, draw_tags(chance));
+        Update::SetTagged(Box::new(TaggedSet { key, value, expiry, when, tags }))
     };
     let delete = |chance: &mut Chance, missing| Update::Delete { key: key(chance), missing };
     match chance.below(10) {
@@ -208,8 +262,14 @@ impl World {
                 let rows_max = 1 + self.steps.below(4) as usize;
                 let directions = [Direction::Ascending, Direction::Descending];
                 let direction = directions[self.steps.below(2) as usize];
-                let query = (number, rows_max, direction);
-                judge_query(part, of.id, &*node.trees, query).map(|_| "index queried")
+                if self.steps.draw_bool(300) {
+                    let query = (rows_max, direction);
+                    let found = judge_tag_query(part, of.id, &*node.trees, query);
+                    found.filter(|found| *found > 0).map(|_| "tags queried")
+                } else {
+                    let query = (number, rows_max, direction);
+                    judge_query(part, of.id, &*node.trees, query).map(|_| "index queried")
+                }
             }
             _ => {
                 let update = draw_update(&mut self.steps);
@@ -291,6 +351,7 @@ const INDEXED: Suite = Suite {
         "index ended",
         "index removed",
         "index queried",
+        "tags queried",
         "duplicate refused",
         "indexes at rest",
     ],

@@ -1,7 +1,8 @@
 //! The law: whatever happens, an index is what a scan of its rows says, both ways.
 
 use super::*;
-use base::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, When};
+use base::Tags;
+use base::request::{ExpireWhen, Expiry, OnMissing, SequenceMode, TaggedSet, When};
 use proptest::prelude::*;
 use runtime::mutants::Mutant;
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 enum IndexingStep {
     Update(BucketId, Update),
     /// Another group's row arrives.
-    Copy(Key, Value, Option<u64>),
+    Copy(Key, Value, Option<u64>, Option<Tags>),
     /// A key that another group has removed.
     CopyRemoval(Key),
     /// Time passes, in milliseconds.
@@ -29,6 +30,8 @@ enum IndexingStep {
     Step(usize),
     End(usize),
     Query(usize, queries::QuerySketch),
+    /// A query of the tag `a_int`.
+    TagQuery(queries::QuerySketch),
 }
 
 /// Kinds of indexes: path, type, unique, strict.
@@ -75,6 +78,17 @@ fn document(has_unique: bool) -> impl Strategy<Value = Value> {
     prop_oneof![8 => document, 1 => Just(Value::from("7")), 1 => Just(Value::new())]
 }
 
+/// Returns tags, some of which have no entry if they are written.
+fn tags() -> impl Strategy<Value = Tags> {
+    let tag = prop_oneof![
+        6 => (0..4_u8).prop_map(|number| ("a_int", number.to_string())),
+        4 => prop::sample::select(vec!["", "x", "xy"]).prop_map(|text| ("b_bin", text.to_string())),
+        1 => Just(("a_int", "no number".to_string())),
+    ];
+    let tag = tag.prop_map(|(field, text)| (Bytes::from(field), Bytes::from(text)));
+    prop::collection::btree_set(tag, 1..4).prop_map(|tags| Tags(tags.into_iter().collect()))
+}
+
 fn expiry() -> impl Strategy<Value = Expiry> {
     prop_oneof![
         4 => Just(Expiry::Default),
@@ -97,6 +111,9 @@ fn single_update() -> impl Strategy<Value = Update> {
         }),
         2 => (key(), value(), expiry(), when()).prop_map(|(key, value, expiry, when)| {
             Update::SetIf { key, value, expiry, when }
+        }),
+        4 => (key(), value(), expiry(), when(), tags()).prop_map(|(key, value, expiry, when, tags)| {
+            Update::SetTagged(Box::new(TaggedSet { key, value, expiry, when, tags }))
         }),
         2 => (key(), missing).prop_map(|(key, missing)| Update::Delete { key, missing }),
         1 => (key(), maybe(), maybe()).prop_map(|(key, expected, wanted)| {
@@ -133,9 +150,8 @@ fn step() -> impl Strategy<Value = IndexingStep> {
             IndexingStep::Update(if is_indexed { INDEXED } else { PLAIN }, update)
         }),
         // Without unique terms, which may stand twice until a copy is complete.
-        1 => (key(), document(false), prop::option::of(0..90_u64)).prop_map(
-            |(key, value, expires)| IndexingStep::Copy(key, value, expires),
-        ),
+        1 => (key(), document(false), prop::option::of(0..90_u64), prop::option::of(tags()))
+            .prop_map(|(key, value, expires, tags)| IndexingStep::Copy(key, value, expires, tags)),
         1 => key().prop_map(IndexingStep::CopyRemoval),
         2 => (1..40_u64).prop_map(IndexingStep::Pass),
         2 => (1..4_usize).prop_map(IndexingStep::Sweep),
@@ -148,6 +164,7 @@ fn step() -> impl Strategy<Value = IndexingStep> {
         3 => (which(), queries::sketch()).prop_map(|(kind, query)| {
             IndexingStep::Query(kind, query)
         }),
+        2 => queries::sketch().prop_map(IndexingStep::TagQuery),
     ]
 }
 
@@ -171,8 +188,9 @@ impl IndexedHistory {
             IndexingStep::Update(id, update) => {
                 drop(group.write(|overlay| evaluate(overlay, &bucket(id), &update)));
             }
-            IndexingStep::Copy(key, value, expires) => {
-                let row = StoredRow { version: Version(1), expires, value };
+            IndexingStep::Copy(key, value, expires, tags) => {
+                let tags = tags.map(Box::new);
+                let row = StoredRow { version: Version(1), expires, value, tags };
                 let copied = group.write(|overlay| overlay.put_versioned(INDEXED, &key, &row));
                 copied.expect("what another group has accepted is accepted");
             }
@@ -203,6 +221,7 @@ impl IndexedHistory {
                     queries::check(&mut self.group, number, &sketch);
                 }
             }
+            IndexingStep::TagQuery(sketch) => queries::check_tag(&mut self.group, &sketch),
         }
         self.group.check_accepted();
     }
@@ -244,7 +263,9 @@ fn live(steps: Vec<IndexingStep>) {
     let loaded = AppliedIndexes::load(GROUP, &history.group.trees).expect("memory");
     assert_eq!(applied, loaded.all(), "the observer has seen every record");
     // A dropped bucket keeps no record.
-    history.group.write(|overlay| overlay.forget_indexes(INDEXED)).expect("memory");
+    for bucket in [INDEXED, PLAIN] {
+        history.group.write(|overlay| overlay.forget_indexes(bucket)).expect("memory");
+    }
     assert!(history.group.queue.indexes.is_empty());
 }
 

@@ -6,6 +6,7 @@ use crate::budget::Budget;
 use crate::count_scan::begin_count;
 use crate::index_query::IndexProgress;
 use base::Reason;
+use indexes::TermKind;
 use proptest::prelude::*;
 
 /// Query by terms of integers.
@@ -41,8 +42,9 @@ pub(super) fn sketch() -> impl Strategy<Value = QuerySketch> {
 
 fn query(number: u32, terms: TermRange) -> TermQuery {
     TermQuery {
-        number: IndexNumber(number),
+        field: IndexField::Declared(IndexNumber(number)),
         terms,
+        filter: None,
         after: None,
         direction: Direction::Ascending,
         rows_max: None,
@@ -72,14 +74,25 @@ fn scan(
     definition: &IndexDefinition,
     terms: &TermRange,
 ) -> Vec<IndexMatch> {
-    let (mut definitions, mut found) = (DefinitionSet::default(), Vec::new());
+    let mut definitions = DefinitionSet::default();
     definitions.insert(definition.clone()).expect("the only one");
+    scan_field(group, &definitions, &definition.field(), terms)
+}
+
+fn scan_field(
+    group: &mut IndexedGroup,
+    definitions: &DefinitionSet,
+    field: &IndexField,
+    terms: &TermRange,
+) -> Vec<IndexMatch> {
+    let mut found = Vec::new();
     let scanned = group.write(|overlay| {
         let now = overlay.open.time;
         overlay.rows(INDEXED, &Range::default(), |key, row| {
-            let value = LivingValue { tags: &[], bytes: &row.value };
-            for entry in stored_entries(&definitions, &[value]).entries {
-                if terms.contains(&entry.term) {
+            let tags = row.tags.as_ref().map_or(&[][..], |tags| &tags.0);
+            let value = LivingValue { tags, bytes: &row.value };
+            for entry in stored_entries(definitions, &[value]).entries {
+                if entry.field == *field && terms.contains(&entry.term) {
                     let row = crate::read::to_row(row.clone(), now);
                     let (term, row) = (Some(entry.term), Some(row));
                     found.push(IndexMatch { key: key.clone(), term, row });
@@ -100,18 +113,40 @@ pub(super) fn check(group: &mut IndexedGroup, number: u32, sketch: &QuerySketch)
     let (low, high) = (terms(sketch.low), terms(sketch.high));
     let terms = TermRange::between(ValueType::Int.kind(), low.as_ref(), high.as_ref());
     let terms = terms.expect("integers");
-    let mut query = TermQuery {
-        direction: sketch.direction,
-        rows_max: Some(sketch.rows_max),
-        content: sketch.content,
-        ..query(number, terms)
-    };
+    let query = sketch.query(number, terms);
     if record.phase != IndexPhase::Ready {
         let answer = answer(group, &query).expect("memory");
         assert!(matches!(answer, IndexAnswer::NotReady(_)), "{answer:?}");
         return;
     }
-    let mut expected = scan(group, &record.definition, &query.terms);
+    let expected = scan(group, &record.definition, &query.terms);
+    check_pages(group, query, expected);
+}
+
+/// Reads all pages of a query of the tag `a_int`, and compares them with a scan.
+pub(super) fn check_tag(group: &mut IndexedGroup, sketch: &QuerySketch) {
+    let term = |number: i64| Term::tag_integer(number.to_string().as_bytes()).expect("digits");
+    let (low, high) = (sketch.low.map(term), sketch.high.map(term));
+    let terms = TermRange::between(TermKind::TagInteger, low.as_ref(), high.as_ref());
+    let field = IndexField::tag(b"a_int").expect("a field");
+    let query = TermQuery { field, ..sketch.query(0, terms.expect("integers")) };
+    let expected = scan_field(group, &DefinitionSet::default(), &query.field, &query.terms);
+    check_pages(group, query, expected);
+}
+
+impl QuerySketch {
+    fn query(&self, number: u32, terms: TermRange) -> TermQuery {
+        TermQuery {
+            direction: self.direction,
+            rows_max: Some(self.rows_max),
+            content: self.content,
+            ..query(number, terms)
+        }
+    }
+}
+
+fn check_pages(group: &mut IndexedGroup, mut query: TermQuery, mut expected: Vec<IndexMatch>) {
+    let rows_max = query.rows_max.unwrap_or(usize::MAX);
     if query.direction == Direction::Descending {
         expected.reverse();
     }
@@ -122,7 +157,7 @@ pub(super) fn check(group: &mut IndexedGroup, number: u32, sketch: &QuerySketch)
     let mut found = Vec::new();
     loop {
         let page = page(group, &query);
-        assert!(page.rows.len() <= sketch.rows_max);
+        assert!(page.rows.len() <= rows_max);
         found.extend(page.rows);
         query.after = page.next_after;
         if query.after.is_none() {

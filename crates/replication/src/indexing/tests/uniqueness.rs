@@ -75,7 +75,7 @@ fn term_of_an_expired_record_is_free_and_the_record_goes_with_it() {
 fn copied_rows_pass_a_term_on_in_any_order() {
     let row = |term| {
         let value = Value::from(format!("{{\"u\":{term}}}"));
-        StoredRow { version: Version(1), expires: None, value }
+        StoredRow { version: Version(1), expires: None, value, tags: None }
     };
     // At the end `x` has the term 1, and `y` 2.
     let last = [("x", 1), ("y", 2)];

@@ -63,7 +63,8 @@ mod tests {
     #[test]
     fn feed_page_has_what_each_event_has() {
         let value = Bytes::from_static(b"v");
-        let row = Row { value: value.clone(), version: Version(3), expires_in_ms: Some(9) };
+        let row =
+            Row { value: value.clone(), version: Version(3), expires_in_ms: Some(9), tags: None };
         let (content, tombstone) = (Content::plain(value), false);
         let sibling = Sibling { content, written_ms: 4, vtag: Vtag(0), tombstone };
         let siblings = Siblings { context: Context::default(), values: vec![sibling] };

@@ -54,7 +54,8 @@ mod tests {
     #[test]
     fn index_page_has_what_was_requested_of_each_row() {
         let value = Bytes::from_static(b"v");
-        let row = Row { value: value.clone(), version: Version(3), expires_in_ms: None };
+        let row =
+            Row { value: value.clone(), version: Version(3), expires_in_ms: None, tags: None };
         let sibling = Sibling {
             content: Content::plain(value),
             written_ms: 4,

@@ -170,7 +170,7 @@ mod tests {
 
     fn row(value: &[u8]) -> Row {
         let value = Value::copy_from_slice(value);
-        Row { value, version: Version(u64::MAX), expires_in_ms: Some(u64::MAX) }
+        Row { value, version: Version(u64::MAX), expires_in_ms: Some(u64::MAX), tags: None }
     }
 
     /// Checks that the bound of a body's size holds, and is close to the size.

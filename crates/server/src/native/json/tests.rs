@@ -263,7 +263,7 @@ fn written(body: &Body) -> String {
 
 #[test]
 fn reply_bodies_and_outcomes_are_encoded_as_json() {
-    let row = Row { value: bytes("v\n"), version: Version(3), expires_in_ms: Some(9) };
+    let row = Row { value: bytes("v\n"), version: Version(3), expires_in_ms: Some(9), tags: None };
     let entry = base::Entry { key: Bytes::from_static(b"\xff"), row: Some(row.clone()) };
     let key_alone = base::Entry { key: bytes("k"), row: None };
     let absence = Absence { group: GroupId(1), bucket: BucketId(1), since: Version(9) };

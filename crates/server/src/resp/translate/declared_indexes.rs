@@ -216,7 +216,7 @@ mod tests {
             IndexRecord::Siblings(Siblings { context, values })
         };
         let value = Bytes::from_static(b"v");
-        let row = Row { value, version: Version(3), expires_in_ms: None };
+        let row = Row { value, version: Version(3), expires_in_ms: None, tags: None };
         let rows = vec![
             record("a", IndexRecord::Row(row)),
             record("b", siblings(vec![sibling("v", false)])),

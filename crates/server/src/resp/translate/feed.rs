@@ -137,7 +137,7 @@ mod tests {
     fn page() -> FeedPage {
         let key = Bytes::from_static(b"a");
         let value = Bytes::from_static(b"v");
-        let row = Row { value, version: Version(3), expires_in_ms: Some(9) };
+        let row = Row { value, version: Version(3), expires_in_ms: Some(9), tags: None };
         let event = |kind, version, record| FeedEvent {
             kind,
             key: key.clone(),

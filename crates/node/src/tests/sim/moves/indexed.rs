@@ -2,7 +2,9 @@
 //! removed at whatever master a bucket has, and the judge compares the indexes of all replicas with
 //! their rows. A move carries indexes on: one that is ready is ready at the target.
 
-use super::super::indexed::{definition, draw_update, judge_index, judge_query, step_some};
+use super::super::indexed::{
+    definition, draw_update, judge_index, judge_query, judge_tag_query, step_some,
+};
 use super::super::mutants::check;
 use super::clients::ask;
 use super::world::World;
@@ -65,6 +67,12 @@ async fn tend(world: Rc<World>) {
                     let trees = world.nodes.borrow()[nth].storage.trees.clone();
                     let query = (number, 3, Direction::Ascending);
                     judge_query(&group, bucket.id, &*trees, query).map(|_| "index queried")
+                }
+                5 => {
+                    let trees = world.nodes.borrow()[nth].storage.trees.clone();
+                    let query = (3, Direction::Descending);
+                    let found = judge_tag_query(&group, bucket.id, &*trees, query);
+                    found.filter(|found| *found > 0).map(|_| "tags queried")
                 }
                 _ => step_some(&group, &bucket, draws.1),
             });
@@ -153,7 +161,8 @@ impl World {
             }
             for group in self.running(nth)?.router.locator.groups.all() {
                 let is_kept = |id: &BucketId| kept.contains(&(group.id, *id));
-                let left = group.indexes.buckets().into_iter().find(|id| !is_kept(id));
+                let recorded = &group.indexes.buckets() | &group.indexes.tagged();
+                let left = recorded.into_iter().find(|id| !is_kept(id));
                 if let Some(left) = left.filter(|_| group.leadership.is_member()) {
                     return Some(format!("{nth}: indexes of {left:?} in group {}", group.id));
                 }
@@ -178,6 +187,7 @@ const SUITE: Suite = Suite {
         "index ended",
         "index removed",
         "index queried",
+        "tags queried",
         "ready by a move",
     ],
 };

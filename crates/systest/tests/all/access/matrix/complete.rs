@@ -31,6 +31,8 @@ macro_rules! rows_of {
 rows_of!(update_row, UPDATES, Update, {
     Update::Set { .. } => r#""op":"set","#,
     Update::SetIf { .. } => r#""op":"set_if","#,
+    // A client of Riak writes tags; its request becomes this at the node that takes it.
+    Update::SetTagged(_) => MEMBERS,
     Update::Delete { .. } => r#""op":"delete","#,
     Update::TestAndSet { .. } => r#""op":"test_and_set","#,
     Update::Replace { .. } => r#""op":"replace","#,
