@@ -151,6 +151,11 @@ impl GroupLocator {
         }
     }
 
+    /// Refuses a row with tags below their level: a node of an earlier program could not read it.
+    pub(crate) fn check_tags(&self) -> Result<()> {
+        require(self.catalog.cluster().level, FeatureLevel::WITH_TAGS, "tags")
+    }
+
     /// Refuses to forward a call that a node of an earlier program could not read. The sender says
     /// why, as that node would only find it malformed.
     pub(crate) fn check_forwardable(&self, call: &Call) -> Result<()> {

@@ -1,17 +1,17 @@
 //! Adapter for clients that use siblings and contexts on a consistent bucket: one value or none,
 //! and a context that is the row's version. So their conditional requests are atomic.
 //!
-//! A consistent bucket keeps values alone: a media type that comes with one is forgotten, other
-//! headers are refused.
+//! A consistent bucket keeps a value and its tags: a media type that comes with them is forgotten,
+//! other headers are refused.
 
 use crate::flow::Flow;
 use crate::route::Router;
 use base::codec::{Malformed, Reader, Writer};
-use base::request::{Expiry, OnMissing, SequenceMode, When};
+use base::request::{Expiry, OnMissing, SequenceMode, TaggedSet, When};
 use base::{
-    AvailableCall, Body, BucketName, Call, Condition, Content, Context, Error, Key, Keys, Outcome,
-    Principal, Range, Read, ReadLevel, Reason, Reply, Request, Result, Row, RowContent, Sibling,
-    Siblings, Store, Update, Version, Vtag,
+    AvailableCall, Body, BucketName, Call, Condition, Content, Context, Error, Headers, Key, Keys,
+    Outcome, Principal, Range, Read, ReadLevel, Reason, Reply, Request, Result, Row, RowContent,
+    Sibling, Siblings, Store, Tags, Update, Version, Vtag,
 };
 use bytes::Bytes;
 use runtime::submit::SubmitResult;
@@ -82,11 +82,11 @@ impl BucketCaller {
     async fn store(&self, store: Store) -> Result<Reply> {
         let Store { key, content, context, options, condition } = store;
         let Content { value, headers } = content;
-        if !headers.meta.is_empty() || !headers.links.is_empty() || !headers.indexes.is_empty() {
-            let text =
-                "this is a consistent bucket: metadata, links and indexes need an available bucket";
+        if !headers.meta.is_empty() || !headers.links.is_empty() {
+            let text = "this is a consistent bucket: metadata and links need an available bucket";
             return Err(Error::new(Reason::NotSupported, text));
         }
+        let tags = Tags(headers.indexes);
         let when = match (condition, context) {
             (Some(Condition::Absent), _) => When::Absent,
             (Some(Condition::Unchanged(seen)), _) | (None, Some(seen)) => {
@@ -96,7 +96,14 @@ impl BucketCaller {
         };
         let expiry = Expiry::Default;
         let is_conditional = when != When::Always;
-        let set = Update::SetIf { key: key.clone(), value, expiry, when };
+        let set = match tags.is_empty() {
+            true => Update::SetIf { key: key.clone(), value, expiry, when },
+            false => {
+                self.router.locator.check_tags()?;
+                let key = key.clone();
+                Update::SetTagged(Box::new(TaggedSet { key, value, expiry, when, tags }))
+            }
+        };
         let update = match options.return_body {
             false => set,
             // A single update: a separate read could fail after the write succeeded, or return a
@@ -143,7 +150,8 @@ fn stored(outcome: Outcome, form: StoreForm) -> Result<Body> {
         Outcome::AppliedAt(_) if return_body => return Err(unknown_body()),
         outcome => vec![outcome],
     };
-    if matches!(steps[..], [Outcome::Swapped { written: false, .. }, ..]) {
+    if matches!(steps[..], [Outcome::Swapped { written: false, .. } | Outcome::Applied(false), ..])
+    {
         let text = "the condition does not hold for the key: read it again";
         return Err(Error::new(Reason::Changed, text));
     }
@@ -164,8 +172,10 @@ fn read(read: Read) -> Call {
 fn siblings(row: Row) -> Siblings {
     let mut context = vec![VERSION];
     context.put_u64(row.version.0);
+    let indexes = row.tags.map(|tags| tags.0).unwrap_or_default();
+    let headers = Headers { indexes, ..Headers::default() };
     let value = Sibling {
-        content: Content::plain(row.value),
+        content: Content { value: row.value, headers },
         written_ms: 0,
         vtag: Vtag(row.version.0.into()),
         tombstone: false,
@@ -232,9 +242,13 @@ mod tests {
     #[test]
     fn write_whose_condition_failed_is_refused_with_and_without_a_body() {
         let failed = Outcome::Swapped { written: false, old: Some(Bytes::from_static(b"old")) };
-        let read = Outcome::Read(Box::new(Body::Row(None)));
-        let with_body = Outcome::Steps(vec![Ok(failed.clone()), Ok(read)]);
-        for (outcome, return_body) in [(failed, false), (with_body, true)] {
+        let read = || Ok(Outcome::Read(Box::new(Body::Row(None))));
+        let with_body = Outcome::Steps(vec![Ok(failed.clone()), read()]);
+        let unmet = Outcome::Applied(false);
+        let tagged = Outcome::Steps(vec![Ok(unmet.clone()), read()]);
+        for (outcome, return_body) in
+            [(failed, false), (with_body, true), (unmet, false), (tagged, true)]
+        {
             let form = StoreForm { is_conditional: true, return_body };
             assert_eq!(stored(outcome, form).map_err(|error| error.reason), Err(Reason::Changed));
         }
