@@ -9,8 +9,8 @@ use base::index::{IndexContent, IndexQuery, IndexSpec, TermSelection};
 use base::range::Direction;
 use base::reply::IndexRecord;
 use base::{
-    Body, Bound, BucketName, Call, DirectoryCall, IndexPage, Quorum, Read, ReadLevel, Reason,
-    Result,
+    AvailableCall, Body, Bound, BucketName, Call, Content, DirectoryCall, Headers, IndexPage,
+    Quorum, Read, ReadLevel, Reason, Result, Store,
 };
 use bytes::Bytes;
 
@@ -166,6 +166,57 @@ async fn queries_that_an_index_cannot_answer_are_refused_with_their_reason() {
     create(&node, &name(), spec("late")).await.expect("made");
     assert_eq!(reason(query(&node, named("late")).await), Reason::IndexBuilding);
     node.stop().await.expect("it stops");
+}
+
+/// Returns a write of a value with a tag, as a client of Riak sends it.
+pub(super) fn tagged(key: &'static str, number: u32) -> Call {
+    let tag = (Bytes::from_static(b"age_int"), Bytes::from(number.to_string()));
+    let headers = Headers { indexes: vec![tag], ..Headers::default() };
+    let content = Content { value: Bytes::from_static(b"{}"), headers };
+    Call::Available(AvailableCall::Store(Box::new(Store {
+        key: Bytes::from_static(key.as_bytes()),
+        content,
+        ..Store::default()
+    })))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_node_takes_tags_and_answers_queries_of_tags_and_keys() {
+    let cluster = Cluster::new(2).await;
+    directory(cluster.node(0), DirectoryCall::CreateBucket(vec![])).await;
+    for (at, (key, number)) in [("a", 12), ("b", 7), ("c", 7), ("d", 30)].into_iter().enumerate() {
+        let stored = ask(cluster.node(at % 2), &name(), tagged(key, number)).await;
+        stored.expect("it is written");
+    }
+    // A plain write removes the tag of its key.
+    let plain = Call::Update(set("d", "{}"));
+    ask(cluster.node(1), &name(), plain).await.expect("it is written");
+    let named = |index: &'static str| IndexQuery { index: Bytes::from(index), ..all() };
+    for nth in 0..2 {
+        let node = cluster.node(nth);
+        let by_age = ["7 b", "7 c", "12 a"];
+        let by_key = ["a a", "b b", "c c", "d d"];
+        for rows_max in [None, Some(1), Some(2)] {
+            let of_tags = IndexQuery { rows_max, ..named("age_int") };
+            assert_eq!(pages(node, &name(), of_tags.clone()).await.0, by_age);
+            let direction = Direction::Descending;
+            let (mut reverse, _) = pages(node, &name(), IndexQuery { direction, ..of_tags }).await;
+            reverse.reverse();
+            assert_eq!(reverse, by_age);
+            let of_keys = IndexQuery { rows_max, ..named("$key") };
+            assert_eq!(pages(node, &name(), of_keys).await.0, by_key);
+        }
+        let terms = TermSelection::Between(
+            Bound::Excluded(Bytes::from_static(b"7")),
+            Bound::Included(Bytes::from_static(b"12")),
+        );
+        let asked = IndexQuery { terms, ..named("age_int") };
+        assert_eq!(pages(node, &name(), asked).await.0, ["12 a"]);
+        let [low, high] = [&b"a"[..], b"c"].map(Bytes::from_static);
+        let terms = TermSelection::Between(Bound::Excluded(low), Bound::Included(high));
+        let asked = IndexQuery { terms, rows_max: Some(1), ..named("$key") };
+        assert_eq!(pages(node, &name(), asked).await.0, ["b b", "c c"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,7 @@
 //! The feature level: a cluster of the first level is raised while it runs, once every member's
 //! data directory is marked.
 
+use super::index_queries::tagged;
 use super::indexed::{create, spec};
 use super::many::{Cluster, ask};
 use super::test_cluster::wait;
@@ -116,6 +117,8 @@ async fn level_is_raised_only_with_every_member_and_then_allows_counts_and_index
         .await
         .expect_err("indexes need a higher level");
     assert!(refused.text().contains("`index` needs feature level 2"), "{refused}");
+    let refused = ask(cluster.node(1), &default, tagged("k", 1)).await.expect_err("a tag does");
+    assert!(refused.text().contains("`tags` needs feature level 2"), "{refused}");
     let query = IndexQuery { index: Bytes::from_static(b"by-count"), ..IndexQuery::default() };
     let query = Call::Read(Read::Index(query.into()), ReadLevel::Consistent);
     let mut refusals = Vec::new();
@@ -135,6 +138,7 @@ async fn level_is_raised_only_with_every_member_and_then_allows_counts_and_index
     wait("it is in force", || cluster.all_are_at(FeatureLevel::HIGHEST).then_some(())).await;
     assert_eq!(cluster.keep_counts(1).await, Ok(Body::Done));
     create(cluster.node(1), &default, spec("by-count")).await.expect("it is allowed now");
+    ask(cluster.node(1), &default, tagged("k", 1)).await.expect("so are tags");
     let bucket = BucketName::default();
     cluster.put(0, &bucket, "raised", "1").await;
     cluster.stop(1).await;

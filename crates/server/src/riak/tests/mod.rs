@@ -7,6 +7,7 @@ mod memory;
 mod operations;
 mod refusals;
 mod statistics;
+mod tags;
 mod types;
 mod writing;
 
