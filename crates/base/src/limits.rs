@@ -253,7 +253,7 @@ pub const SIBLINGS_HARD_MAX: u16 = 1_000;
 pub const SIBLINGS_BYTES_MAX: usize = 24 * 1024 * 1024;
 /// Largest context that a client brings or gets: in base 64 it fits into HTTP's headers.
 pub const CONTEXT_BYTES_MAX: usize = 32 * 1024;
-/// Most bytes of headers (metadata, links, indexes) of one value of an available bucket.
+/// Most bytes of headers (metadata, links, indexes) of one value.
 pub const CONTENT_HEADERS_BYTES_MAX: usize = 64 * 1024;
 /// Most metadata, links and indexes of one value together.
 pub const CONTENT_HEADERS_MAX: usize = 1_024;

@@ -35,17 +35,25 @@ impl IndexField {
     /// neither in `_bin` nor in `_int`, or has a zero byte; `too_large` above
     /// [`INDEX_FIELD_BYTES_MAX`].
     pub fn tag(name: &[u8]) -> Result<IndexField> {
+        IndexField::tag_and_kind(name).map(|(field, _)| field)
+    }
+
+    /// Returns the field of a tag, and the kind of its terms. Errors: those of [`Self::tag`].
+    pub fn tag_and_kind(name: &[u8]) -> Result<(IndexField, TermKind)> {
         if name.len() > INDEX_FIELD_BYTES_MAX {
             let text =
                 format!("the name of an index field has at most {INDEX_FIELD_BYTES_MAX} bytes");
             return Err(Error::new(Reason::TooLarge, text));
         }
         let name = name.to_ascii_lowercase();
-        if tag_kind(&name).is_none() || name.contains(&0) {
-            let text = "the name of an index field ends in `_bin` or `_int`, without zero bytes";
-            return Err(Error::new(Reason::Malformed, text));
+        match tag_kind(&name).filter(|_| !name.contains(&0)) {
+            Some(kind) => Ok((IndexField::Tag(name.into()), kind)),
+            None => {
+                let text =
+                    "the name of an index field ends in `_bin` or `_int`, without zero bytes";
+                Err(Error::new(Reason::Malformed, text))
+            }
         }
-        Ok(IndexField::Tag(name.into()))
     }
 
     /// Returns the kind of a tag's terms. `None`: the field is a declared index, and its definition

@@ -9,15 +9,11 @@ use crate::answers::read_answer_bytes_max;
 use crate::route::Router;
 use base::limits::FEED_PAGE_BYTES_MAX;
 use base::{
-    BucketName, Call, Error, IndexQuery, IndexRow, Properties, Read, ReadLevel, Reason, Reply,
-    Request, Result,
+    BucketName, Call, IndexQuery, IndexRow, Properties, Read, ReadLevel, Reply, Request, Result,
 };
 use bytes::Bytes;
 use dynamo::{FeedRead, IndexRead, KeyIndexRead};
-use indexes::{
-    DefinitionSet, FieldQuery, IndexDefinition, IndexField, KeyQuery, Term, TermFilter, TermKind,
-};
-use metadata::catalog::Catalog;
+use indexes::{DefinitionSet, FieldQuery, IndexField, KeyQuery, Term, TermFilter, TermKind};
 use runtime::submit::SubmitResult;
 use std::sync::Arc;
 
@@ -76,27 +72,11 @@ impl Router {
     fn index_read(&self, asked: QueryRequest) -> Result<IndexRead> {
         let QueryRequest { bucket, properties, query, level } = asked;
         let mut definitions = DefinitionSet::default();
-        let (field, kind, definition) = named_field(&self.locator.catalog, &bucket, &query.index)?;
+        let (field, kind, definition) =
+            self.locator.catalog.indexes.field(&bucket, &query.index)?;
         definition.into_iter().try_for_each(|definition| definitions.insert(definition))?;
         let field = FieldQuery::new(&bucket, field, kind, &query)?;
         Ok(IndexRead { bucket, properties, definitions, field, query, level })
-    }
-}
-
-/// Returns the field of an index of this name, the kind of its terms, and its definition, if it is
-/// declared. A name that nobody declared may be that of a tag, which every bucket has. Errors:
-/// `no_such_index`, `index_building`, `index_failed`.
-pub(crate) fn named_field(
-    catalog: &Catalog,
-    bucket: &BucketName,
-    name: &[u8],
-) -> Result<(IndexField, TermKind, Option<IndexDefinition>)> {
-    match catalog.indexes.ready(bucket, &String::from_utf8_lossy(name)) {
-        Ok(definition) => Ok((definition.field(), definition.value_type.kind(), Some(definition))),
-        Err(error) => match tag(name) {
-            Ok((field, kind)) if error.reason == Reason::NoSuchIndex => Ok((field, kind, None)),
-            _ => Err(error),
-        },
     }
 }
 
@@ -120,17 +100,9 @@ pub fn continuation_behind(
     if KeyQuery::is_about(&query.index) {
         return Ok(KeyQuery::new(bucket, query)?.continuation(key)?.encode().into());
     }
-    let (field, kind) = tag(&query.index)?;
+    let (field, kind) = IndexField::tag_and_kind(&query.index)?;
     let term = Term::parse(kind, row.term.as_deref().unwrap_or_default())?;
     Ok(FieldQuery::new(bucket, field, kind, query)?.continuation(term, key).encode().into())
-}
-
-/// Returns the field of a tag, and the kind of its terms. Errors: those of [`IndexField::tag`].
-pub(crate) fn tag(name: &[u8]) -> Result<(IndexField, TermKind)> {
-    let field = IndexField::tag(name)?;
-    let no_tag = || Error::new(Reason::Malformed, "the index of a tag ends in `_bin` or `_int`");
-    let kind = field.tag_kind().ok_or_else(no_tag)?;
-    Ok((field, kind))
 }
 
 /// Refuses a regular expression that no query of a tag takes. Errors: those of [`TermFilter::new`].

@@ -1,10 +1,10 @@
 //! Queries of the indexes of consistent buckets: declared ones, tags, and the keys.
 //!
-//! Of a declared index, the directory says which number a name has, and whether the index is ready; the group answers by
-//! this number from its own rows, and says in which phase they are. So a directory that is older
-//! than the group's rows, or newer, refuses a query and never lets one miss a record.
+//! Of a declared index, the directory says which number a name has, and whether the index is
+//! ready; the group answers by this number from its own rows, and says in which phase they are. So
+//! a directory that is older than the group's rows, or newer, refuses a query and never lets one
+//! miss a record.
 
-use crate::available_query::{named_field, tag};
 use crate::feed_page::answer_feed;
 use crate::index_keeper::{failure_cause, progress_of};
 use base::codec::Malformed;
@@ -12,7 +12,7 @@ use base::error::corrupt;
 use base::index::{BuildProgress, IndexContent, IndexQuery, index_failed, no_such_index};
 use base::reply::IndexRecord;
 use base::{Body, BucketName, Error, IndexPage, IndexRow, Range, Read, Reason, Reply, Result};
-use indexes::{FieldQuery, IndexDefinition, KeyQuery};
+use indexes::{FieldQuery, IndexDefinition, IndexField, KeyQuery};
 use metadata::catalog::Catalog;
 use replica_state::replicated_index::IndexPhase;
 use replication::bucket::Bucket;
@@ -71,7 +71,7 @@ fn answer_query(
     if KeyQuery::is_about(&query.index) {
         return answer_keys(group, of, (query, bytes_max));
     }
-    let (field, kind, definition) = named_field(catalog, of.name, &query.index)?;
+    let (field, kind, definition) = catalog.indexes.field(of.name, &query.index)?;
     let field = FieldQuery::new(of.name, field, kind, query)?;
     let asked = TermQuery {
         field: field.field.clone(),
@@ -121,7 +121,7 @@ fn answer_keys(
 /// Refuses a query that a consistent bucket can't answer. A time limit of a query of tags or keys
 /// is that of a client of Riak, whose front-end keeps it: a page is answered at once.
 fn check_offered(query: &IndexQuery) -> Result<()> {
-    let is_of_riak = KeyQuery::is_about(&query.index) || tag(&query.index).is_ok();
+    let is_of_riak = KeyQuery::is_about(&query.index) || IndexField::tag(&query.index).is_ok();
     let has_timeout = query.timeout_ms.is_some() && !is_of_riak;
     if query.r.is_some() || query.allows_partial || has_timeout {
         let text = "a query of a consistent bucket takes no number of replicas, no timeout and no \

@@ -1,8 +1,8 @@
 //! Queries of an index: one page of the records whose terms lie in a range.
 //!
 //! A page is read from one state: the entries and the records, and the record that says that the
-//! index is ready. Entries that have expired or do not match the query's expression are passed over,
-//! and are counted and bounded like the others: a page may end early, and hold no row.
+//! index is ready. Entries that have expired or do not match the query's expression are passed
+//! over, and are counted and bounded like the others: a page may end early, and hold no row.
 
 use super::budget::Budget;
 use super::counts::{BucketCount, count_key};

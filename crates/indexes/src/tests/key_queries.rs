@@ -4,7 +4,7 @@ use super::{cases, telling_bytes};
 use crate::KeyQuery;
 use base::index::{IndexContent, IndexQuery, TermSelection};
 use base::range::{Bound, Direction};
-use base::{BucketName, Key, Reason};
+use base::{BucketName, Entry, IndexPage, IndexRow, Key, Page, Reason};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -20,6 +20,24 @@ fn any_bound() -> impl Strategy<Value = Bound> {
     let key = || telling_bytes().prop_map(Key::from);
     let (included, excluded) = (key().prop_map(Bound::Included), key().prop_map(Bound::Excluded));
     prop_oneof![Just(Bound::Open), included, excluded]
+}
+
+#[test]
+fn pages_of_a_range_are_those_of_the_query_and_go_on_behind_their_last_key() {
+    let between = TermSelection::Between(Bound::Excluded("a".into()), Bound::Included("c".into()));
+    let asked = IndexQuery { want: IndexContent::Terms, ..of("$key", between) };
+    let query = parse(&asked);
+    let range = query.range();
+    assert_eq!((range.low, range.high), (Bound::Excluded("a".into()), Bound::Included("c".into())));
+    let entry = |key: &'static str| Entry { key: key.into(), row: None };
+    let page = |more| query.page(Page { entries: vec![entry("b")], more }).expect("short");
+    assert_eq!(page(false).after, None);
+    let first = page(true);
+    assert_eq!(first.rows, [IndexRow { key: "b".into(), term: Some("b".into()), record: None }]);
+    let next = parse(&IndexQuery { after: first.after, ..asked }).range();
+    assert_eq!((next.low, next.high), (Bound::Excluded("b".into()), Bound::Included("c".into())));
+    assert_eq!(query.page(Page::default()), Ok(IndexPage::default()));
+    assert_eq!(parse(&of("$bucket", TermSelection::default())).range().low, Bound::Open);
 }
 
 proptest! {

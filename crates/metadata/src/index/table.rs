@@ -9,8 +9,8 @@ use super::rows::{
     read_next, write_index, write_next,
 };
 use base::index::{IndexDescription, IndexState, index_failed, no_such_index};
-use base::{BucketName, Key, Result, Value};
-use indexes::{DefinitionSet, IndexDefinition, IndexNumber};
+use base::{BucketName, Key, Reason, Result, Value};
+use indexes::{DefinitionSet, IndexDefinition, IndexField, IndexNumber, TermKind};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -123,6 +123,23 @@ impl IndexTable {
     pub fn ready(&self, bucket: &BucketName, name: &str) -> Result<IndexDefinition> {
         let indexes = self.find(bucket).ok_or_else(|| no_such_index(bucket, name))?;
         indexes.ready(bucket, name).cloned()
+    }
+
+    /// Returns the field of an index that a query of a bucket names, the kind of its terms, and its
+    /// definition, if it is declared. A name that nobody declared may be that of a tag, which every
+    /// bucket has. Errors: those of [`Self::ready`].
+    pub fn field(
+        &self,
+        bucket: &BucketName,
+        name: &[u8],
+    ) -> Result<(IndexField, TermKind, Option<IndexDefinition>)> {
+        match self.ready(bucket, &String::from_utf8_lossy(name)) {
+            Ok(found) => Ok((found.field(), found.value_type.kind(), Some(found))),
+            Err(error) => match IndexField::tag_and_kind(name) {
+                Ok((field, kind)) if error.reason == Reason::NoSuchIndex => Ok((field, kind, None)),
+                _ => Err(error),
+            },
+        }
     }
 
     /// Returns all buckets that have indexes.

@@ -154,6 +154,25 @@ impl IndexKeeper {
         declared
     }
 
+    /// Adds those of some buckets of a group that are not declared to have indexes.
+    fn add_buckets(
+        &self,
+        group: &Group,
+        added: &BTreeSet<BucketId>,
+        declared: &mut BTreeMap<BucketId, DeclaredBucket>,
+    ) {
+        if added.iter().all(|bucket| declared.contains_key(bucket)) {
+            return;
+        }
+        for (id, name) in self.router.locator.catalog.of_group(group.id) {
+            let Some(bucket) = self.router.locator.catalog.find(&name) else { continue };
+            if added.contains(&id) && bucket.id == id {
+                let of = DeclaredBucket { name, bucket, indexes: Arc::default() };
+                declared.entry(id).or_insert(of);
+            }
+        }
+    }
+
     /// Returns the tasks of a group.
     fn tasks(
         &self,
@@ -163,15 +182,7 @@ impl IndexKeeper {
         let table = &self.router.locator.catalog.indexes;
         let mut declared = declared.get(&group.id).cloned().unwrap_or_default();
         let recorded = group.indexes.buckets();
-        if recorded.iter().any(|bucket| !declared.contains_key(bucket)) {
-            for (id, name) in self.router.locator.catalog.of_group(group.id) {
-                let Some(bucket) = self.router.locator.catalog.find(&name) else { continue };
-                if recorded.contains(&id) && bucket.id == id {
-                    let of = DeclaredBucket { name, bucket, indexes: Arc::default() };
-                    declared.entry(id).or_insert(of);
-                }
-            }
-        }
+        self.add_buckets(group, &recorded, &mut declared);
         let mut tasks = Vec::new();
         for (id, of) in declared {
             let records = group.indexes.of(id);

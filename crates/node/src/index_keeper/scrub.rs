@@ -45,7 +45,12 @@ impl IndexKeeper {
         if now_ms < self.scrub.due_ms {
             return Duration::from_millis(self.scrub.due_ms - now_ms);
         }
-        let declared = &self.with_tagged(groups, declared);
+        let mut declared = declared.clone();
+        for group in groups {
+            let buckets = declared.entry(group.id).or_default();
+            self.add_buckets(group, &group.indexes.tagged(), buckets);
+        }
+        let declared = &declared;
         let place = self.scrub.place.take();
         let from = place.as_ref().map(|(bucket, _)| *bucket);
         let Some((group, of)) = next_scrubbed(groups, declared, from) else {
@@ -77,22 +82,6 @@ impl IndexKeeper {
         let due_ms = world::milliseconds() + pause.as_millis() as u64;
         self.scrub = IndexScrub { place: next, due_ms };
         pause
-    }
-
-    /// Returns the buckets with declared indexes, and those whose rows may have tags.
-    fn with_tagged(&self, groups: &[Arc<Group>], declared: &Declared) -> Declared {
-        let (catalog, mut all) = (&self.router.locator.catalog, declared.clone());
-        for group in groups {
-            let tagged = group.indexes.tagged();
-            for (id, name) in catalog.of_group(group.id) {
-                let Some(bucket) = catalog.find(&name) else { continue };
-                if tagged.contains(&id) && bucket.id == id {
-                    let of = DeclaredBucket { name, bucket, indexes: Arc::default() };
-                    all.entry(group.id).or_default().entry(id).or_insert(of);
-                }
-            }
-        }
-        all
     }
 
     /// Checks a page of a bucket, and mends what differs. Returns the place of the next one.

@@ -32,12 +32,8 @@ impl ExampleData {
 
     fn row(&self) -> Row {
         let expires_in_ms = self.flag.then_some(self.numbers[1]);
-        Row {
-            value: self.values[0].clone(),
-            version: Version(self.numbers[0]),
-            expires_in_ms,
-            tags: None,
-        }
+        let (value, version) = (self.values[0].clone(), Version(self.numbers[0]));
+        Row { value, version, expires_in_ms, tags: None }
     }
 }
 

@@ -112,9 +112,11 @@ fn single_update() -> impl Strategy<Value = Update> {
         2 => (key(), value(), expiry(), when()).prop_map(|(key, value, expiry, when)| {
             Update::SetIf { key, value, expiry, when }
         }),
-        4 => (key(), value(), expiry(), when(), tags()).prop_map(|(key, value, expiry, when, tags)| {
-            Update::SetTagged(Box::new(TaggedSet { key, value, expiry, when, tags }))
-        }),
+        4 => (key(), value(), expiry(), when(), tags()).prop_map(
+            |(key, value, expiry, when, tags)| {
+                Update::SetTagged(Box::new(TaggedSet { key, value, expiry, when, tags }))
+            },
+        ),
         2 => (key(), missing).prop_map(|(key, missing)| Update::Delete { key, missing }),
         1 => (key(), maybe(), maybe()).prop_map(|(key, expected, wanted)| {
             Update::TestAndSet { key, expected, wanted }
