@@ -2,9 +2,9 @@
 //!
 //! Entries are examined from the oldest on, each once it is old enough: dead ones and deletes are
 //! removed, living ones stay, each key once. Those that stayed may die later. So when as many new
-//! entries were examined as had stayed of the older ones, a new *round* begins at the oldest. A feed
-//! has hardly more dead entries than living ones then, beside those that are kept for their age, and
-//! an entry costs three examinations at most on average, however many there are.
+//! entries were examined as had stayed of the older ones, a new *round* begins at the oldest. A
+//! feed has hardly more dead entries than living ones then, beside those that are kept for their
+//! age, and an entry costs three examinations at most on average, however many there are.
 //!
 //! ```text
 //! Meta | bucket | r -> format u8 (1) | floor | oldest | cursor | round end: 14 bytes each

@@ -1,8 +1,8 @@
 //! Load generator: one load on one server, from its settings to its report.
 //!
 //! Knows settings of a run, drivers of servers, generated keys and values, clients and their
-//! schedule, readers of feeds, measurements, reports and charts. It knows no command and no suite: `bench` says which
-//! loads run, and starts and stops the servers.
+//! schedule, readers of feeds, measurements, reports and charts. It knows no command and no suite:
+//! `bench` says which loads run, and starts and stops the servers.
 //!
 //! Promises: under an open load latency counts from the intended start; percentiles are of the
 //! whole run; errors are counted by kind and kept out of the latencies; a run can be repeated from

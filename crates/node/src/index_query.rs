@@ -5,7 +5,6 @@
 //! a directory that is older than the group's rows, or newer, refuses a query and never lets one
 //! miss a record.
 
-use crate::feed_page::answer_feed;
 use crate::index_keeper::{failure_cause, progress_of};
 use base::codec::Malformed;
 use base::error::corrupt;
@@ -14,6 +13,7 @@ use base::reply::IndexRecord;
 use base::{Body, BucketName, Error, IndexPage, IndexRow, Range, Read, Reason, Reply, Result};
 use indexes::{FieldQuery, IndexDefinition, IndexField, KeyQuery};
 use metadata::catalog::Catalog;
+use replica_host::feed_page::answer_feed;
 use replica_state::replicated_index::IndexPhase;
 use replication::bucket::Bucket;
 use replication::group::Group;

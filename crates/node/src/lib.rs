@@ -21,7 +21,6 @@ mod count_keeper;
 mod diagnostics;
 mod dispatch;
 mod emptying;
-mod feed_page;
 mod feed_read;
 mod flow;
 mod forward;

@@ -4,7 +4,6 @@ use crate::access::Authorizer;
 use crate::act_recorder::{ActRecorder, PendingRecords};
 use crate::answers::Answers;
 use crate::diagnostics::Diagnostics;
-use crate::feed_page::event_wait;
 use crate::flow::{Caller, Flow};
 use crate::levels::LevelKeeper;
 use crate::locator::GroupLocator;
@@ -19,6 +18,7 @@ use base::{
 use dynamo::Available;
 use feed_watch::FeedWatchers;
 use metadata::Directory;
+use replica_host::feed_page::event_wait;
 use replica_host::{GroupRef, Lifecycle, Local};
 use replication::bucket::Bucket;
 use replication::group::Group;

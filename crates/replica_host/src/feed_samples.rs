@@ -1,5 +1,5 @@
-//! Samples of feeds, of those in the groups that a node leads and of those of its vnodes, and of the
-//! pace of builds.
+//! Samples of feeds, of those in the groups that a node leads and of those of its vnodes, and of
+//! the pace of builds.
 
 use crate::groups::Groups;
 use base::GroupId;

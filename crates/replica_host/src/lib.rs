@@ -19,6 +19,7 @@ pub mod disk_alarm;
 mod disk_health;
 pub mod dropped_bucket;
 mod feed_keeper;
+pub mod feed_page;
 mod feed_samples;
 pub mod flush;
 pub mod group_lifecycle;

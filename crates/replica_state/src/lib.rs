@@ -22,6 +22,7 @@ pub mod fuzzing;
 pub mod index_check;
 pub mod index_row;
 pub mod layout;
+pub mod pager;
 pub mod pending_entry;
 pub mod replicated_index;
 pub mod snapshot;

@@ -9,7 +9,7 @@
 
 use base::codec::{Malformed, Reader};
 use base::tags::TAGS_BYTES_MAX;
-use base::{Tags, Version};
+use base::{Row, Tags, Version};
 use bytes::Bytes;
 
 const HAS_EXPIRY: u8 = 1;
@@ -69,6 +69,17 @@ pub struct StoredRow {
 }
 
 impl StoredRow {
+    /// Converts it into a row for a client. `now`: group time.
+    #[inline]
+    pub fn into_row(self, now: u64) -> Row {
+        Row {
+            value: self.value,
+            version: self.version,
+            expires_in_ms: self.expires.map(|expires| expires.saturating_sub(now)),
+            tags: self.tags,
+        }
+    }
+
     /// Appends the bytes of a row without tags in front of its value.
     #[inline]
     pub fn write_head(version: Version, expires: Option<u64>, out: &mut Vec<u8>) {

@@ -8,7 +8,6 @@ use super::budget::Budget;
 use super::counts::{BucketCount, count_key};
 use super::group::Group;
 use super::overlay::{Overlay, StoreSource};
-use super::read::to_row;
 use super::seals::BOOKKEEPING_BUCKET;
 use crate::bucket::Bucket;
 use base::error::corrupt;
@@ -179,7 +178,7 @@ impl Overlay<'_> {
             let term = (query.content != MatchContent::Keys).then(|| entry.term.clone());
             bytes += key.len() + row.as_ref().map_or(0, |row| row.value.len());
             bytes += term.as_ref().map_or(0, |term| term.as_bytes().len());
-            let row = row.map(|row| to_row(row, self.open.time));
+            let row = row.map(|row| row.into_row(self.open.time));
             page.rows.push(IndexMatch { key: key.clone(), term, row });
         }
         self.budget.count_answer(bytes + page.rows.len() * limits::ROW_OVERHEAD_BYTES)?;

@@ -53,7 +53,6 @@ mod mastership;
 pub mod outcome;
 mod outgoing_message;
 pub mod overlay;
-mod pager;
 pub mod point_reads;
 mod proposal_queue;
 pub mod read;

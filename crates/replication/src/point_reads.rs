@@ -5,7 +5,6 @@
 //! unreadable row fails alone.
 
 use super::group::Group;
-use super::read::to_row;
 use crate::bucket::Bucket;
 use base::error::corrupt;
 use base::{Body, LogIndex, Reply, Result};
@@ -91,7 +90,7 @@ pub fn get_in_memory(group: &Group, bucket: &Bucket, key: &[u8]) -> Option<Resul
     let index = group.applied.visible_index();
     let row = row.as_ref().map(StoredRow::read).transpose().map_err(corrupt);
     let visible = row.map(|row| row.filter(|row| !row.is_expired(now)));
-    Some(visible.map(|row| Reply::new(index, Body::Row(row.map(|row| to_row(row, now))))))
+    Some(visible.map(|row| Reply::new(index, Body::Row(row.map(|row| row.into_row(now))))))
 }
 
 /// Decodes a row. `None`: there is none, or it has expired by this group time.

@@ -4,7 +4,6 @@ use super::budget::{KEYS_AT_ONCE, ROWS_AT_ONCE};
 use super::counts::{BucketCount, count_tree_key};
 use super::group::Group;
 use super::overlay::{is_empty_range, row_bounds};
-use super::pager::Pager;
 use crate::bucket::Bucket;
 use base::error::{corrupt, shutting_down};
 use base::limits::FORWARD_MS_MAX;
@@ -15,6 +14,7 @@ use base::{
 use bytes::Bytes;
 use logic::consensus::Event;
 use replica_state::layout::{self, Mark, StoredRow};
+use replica_state::pager::Pager;
 use runtime::log_writer::store_error;
 use runtime::world::{self, timeout};
 use std::cell::Cell;
@@ -65,16 +65,6 @@ fn check_assertion(holds: bool, key: &Key) -> Result<Body> {
     if holds { Ok(Body::Done) } else { Err(Error::key(Reason::AssertionFailed, key)) }
 }
 
-/// Converts a stored row into one for a client. `now`: group time.
-pub(super) fn to_row(row: StoredRow, now: u64) -> Row {
-    Row {
-        value: row.value,
-        version: row.version,
-        expires_in_ms: row.expires.map(|expires| expires.saturating_sub(now)),
-        tags: row.tags,
-    }
-}
-
 struct RowReader<'a> {
     group: &'a Group,
     bucket: &'a Bucket,
@@ -97,7 +87,7 @@ impl<'a> RowReader<'a> {
 
     fn answer(&self, read: &Read) -> Result<Reply> {
         let body = match read {
-            Read::Get(key) => Body::Row(self.get(key)?.map(|row| to_row(row, self.now))),
+            Read::Get(key) => Body::Row(self.get(key)?.map(|row| row.into_row(self.now))),
             Read::Assert { key, expected } => {
                 let value = self.get(key)?.map(|row| row.value);
                 check_assertion(value == *expected, key)?
@@ -117,7 +107,7 @@ impl<'a> RowReader<'a> {
                 let mut pager = Pager::new(range);
                 let now = self.now;
                 self.walk(range, |key, row| {
-                    pager.push(Entry { key, row: Some(to_row(row, now)) })
+                    pager.push(Entry { key, row: Some(row.into_row(now)) })
                 })?;
                 Body::Page(pager.page()?)
             }
@@ -208,13 +198,13 @@ impl<'a> RowReader<'a> {
     /// Returns the rows of several keys as of one moment.
     fn multi_get(&self, keys: &[Key]) -> Result<Vec<Option<Row>>> {
         if let [key] = keys {
-            return Ok(vec![self.get(key)?.map(|row| to_row(row, self.now))]);
+            return Ok(vec![self.get(key)?.map(|row| row.into_row(self.now))]);
         }
         let mut rows = Vec::with_capacity(keys.len());
         let mut bytes = 0;
         self.for_each_key(keys, |row| {
             bytes += row.as_ref().map_or(0, |row| row.value.len());
-            rows.push(row.map(|row| to_row(row, self.now)));
+            rows.push(row.map(|row| row.into_row(self.now)));
             check::values(bytes)
         })?;
         Ok(rows)

@@ -1,9 +1,9 @@
 //! Copy of a moving bucket's feed: its entries as they are, from the last copied position on.
 //!
-//! Entries of changes are added at the end alone, so each is read once. The keeper of feeds leaves a
-//! moving bucket alone. A copy starts again if entries were removed all the same: without the delete
-//! behind it, a copied put would say that its key is still there. So it does if entries of older
-//! records were added: these stand before those that were copied.
+//! Entries of changes are added at the end alone, so each is read once. The keeper of feeds leaves
+//! a moving bucket alone. A copy starts again if entries were removed all the same: without the
+//! delete behind it, a copied put would say that its key is still there. So it does if entries of
+//! older records were added: these stand before those that were copied.
 
 use super::Mover;
 use crate::message::Item;

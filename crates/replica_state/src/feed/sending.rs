@@ -7,8 +7,8 @@ use runtime::log_writer::store_error;
 use store::Snapshot;
 
 /// Returns the feed of a bucket for the group to which the bucket moves, as of a snapshot, and the
-/// group time of the snapshot: no entry is later. `None`: it has none, or one that stays behind with
-/// its entries because it is being removed, or can't be received any more.
+/// group time of the snapshot: no entry is later. `None`: it has none, or one that stays behind
+/// with its entries because it is being removed, or can't be received any more.
 pub fn sent_feed(
     snapshot: &dyn Snapshot,
     (group, bucket): (GroupId, BucketId),

@@ -16,8 +16,6 @@ mod weight;
 
 use super::budget::Budget;
 use super::overlay::Overlay;
-use super::pager::Pager;
-use super::read;
 use crate::bucket::Bucket;
 use base::request::{Expiry, SequenceMode};
 use base::{
@@ -25,6 +23,7 @@ use base::{
     limits,
 };
 use bytes::Bytes;
+use replica_state::pager::Pager;
 
 pub use expiry::{SweepResult, expire_due};
 pub use weight::Weight;
@@ -178,12 +177,11 @@ fn aborts_sequence(update: &Update, error: &Error) -> bool {
 /// Evaluates a read among the steps of a sequence.
 fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body> {
     let now = overlay.open.time;
-    let to_row = |row| read::to_row(row, now);
     match read {
         Read::Get(key) => {
             let row = overlay.row(bucket.id, key)?;
             overlay.budget.count_answer(row.as_ref().map_or(0, |row| row.value.len()))?;
-            Ok(Body::Row(row.map(to_row)))
+            Ok(Body::Row(row.map(|row| row.into_row(now))))
         }
         Read::Exists(keys) => {
             let mut count = 0;
@@ -204,14 +202,14 @@ fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body
                 if row.is_none() && matches!(read, Read::MultiGetAll(_)) {
                     return Err(Error::key(Reason::NotFound, key));
                 }
-                rows.push(row.map(to_row));
+                rows.push(row.map(|row| row.into_row(now)));
             }
             Ok(Body::Rows(rows))
         }
         Read::Range(range) => {
             let mut pager = Pager::new(range);
             overlay.rows(bucket.id, range, |key, row| {
-                Ok(pager.push(Entry { key, row: Some(to_row(row)) }))
+                Ok(pager.push(Entry { key, row: Some(row.into_row(now)) }))
             })?;
             overlay.budget.count_answer(pager.bytes())?;
             Ok(Body::Page(pager.page()?))

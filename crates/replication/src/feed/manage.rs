@@ -86,9 +86,9 @@ impl Group {
         self.write_for_bucket(bucket, epoch, end).map(|(ticket, ())| ticket)
     }
 
-    /// Takes the next step of building or removing a feed. `applied`: its applied record; in another
-    /// phase, or for another feed of the bucket, nothing is done. The pacer counts its bytes; the
-    /// caller waits until it allows for the next one. Errors: see [`Self::begin_feed`].
+    /// Takes the next step of building or removing a feed. `applied`: its applied record; in
+    /// another phase, or for another feed of the bucket, nothing is done. The pacer counts its
+    /// bytes; the caller waits until it allows for the next one. Errors: see [`Self::begin_feed`].
     pub fn step_feed(
         &self,
         bucket: &Bucket,

@@ -93,7 +93,7 @@ fn scan_field(
             let value = LivingValue { tags, bytes: &row.value };
             for entry in stored_entries(definitions, &[value]).entries {
                 if entry.field == *field && terms.contains(&entry.term) {
-                    let row = crate::read::to_row(row.clone(), now);
+                    let row = row.clone().into_row(now);
                     let (term, row) = (Some(entry.term), Some(row));
                     found.push(IndexMatch { key: key.clone(), term, row });
                 }

@@ -1,11 +1,12 @@
 //! Replays recorded conversations: bytes that clients send, and the answers they get.
 //!
-//! A line is a command, sent as an array of bulk strings. `raw "..."` sends bytes as they are, `raw
-//! replies=2 "..."` waits for two answers, `raw closed "..."` for the end of the connection. A
-//! prefix names the connection (`b: GET k`). `[numbers]` shows digits as `#`. `$cursor` is the
+//! A line is a command, sent as an array of bulk strings. `raw "..."` sends bytes as they are,
+//! `raw replies=2 "..."` waits for two answers, `raw closed "..."` for the end of the connection.
+//! A prefix names the connection (`b: GET k`). `[numbers]` shows digits as `#`. `$cursor` is the
 //! cursor in the last answer to `SCAN`, `$token` the token in the last page of a feed, `$kept` the
-//! last answer tagged `[keep]`, `$seen` the context in the last answer tagged `[seen]`, `$older` that
-//! in the last tagged `[older]`. Contexts are not shown, and the values behind one are sorted.
+//! last answer tagged `[keep]`, `$seen` the context in the last answer tagged `[seen]`, `$older`
+//! that in the last tagged `[older]`. Contexts are not shown, and the values behind one are
+//! sorted.
 //!
 //! With `REDIS_ADDRESS` set, the files `redis_*.txt` are replayed against that Redis instead.
 
@@ -138,17 +139,7 @@ impl Runner for Replay {
             }
             bytes_of(text)
         } else {
-            let args = command.args.iter().map(|argument| match argument {
-                Argument::KeyValue(key, value) => format!("{key}={value}"),
-                Argument::Positional(word) if word == "$cursor" => self.cursor.clone(),
-                Argument::Positional(word) if word == "$token" => self.feed_token.clone(),
-                Argument::Positional(word) if word == "$kept" => self.stored_number.clone(),
-                Argument::Positional(word) => word.clone(),
-                other => other.to_string(),
-            });
-            let args = std::iter::once(command.name.clone()).chain(args);
-            let args: Vec<Vec<u8>> = args.map(|word| self.resolve_arg(&word)).collect();
-            super::frames::request(&args.iter().map(Vec::as_slice).collect::<Vec<_>>())
+            self.resolve_command(command)
         };
         let mut lines = format!("> {}\n", self.mask_variables(&show(&sent)));
         let client = self.clients.entry(name).or_insert_with(|| TestClient::new(address));
@@ -204,6 +195,21 @@ impl Runner for Replay {
 }
 
 impl Replay {
+    /// Returns the array of a command's words, its variables replaced.
+    fn resolve_command(&self, command: &Command) -> Vec<u8> {
+        let args = command.args.iter().map(|argument| match argument {
+            Argument::KeyValue(key, value) => format!("{key}={value}"),
+            Argument::Positional(word) if word == "$cursor" => self.cursor.clone(),
+            Argument::Positional(word) if word == "$token" => self.feed_token.clone(),
+            Argument::Positional(word) if word == "$kept" => self.stored_number.clone(),
+            Argument::Positional(word) => word.clone(),
+            other => other.to_string(),
+        });
+        let args = std::iter::once(command.name.clone()).chain(args);
+        let args: Vec<Vec<u8>> = args.map(|word| self.resolve_arg(&word)).collect();
+        super::frames::request(&args.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    }
+
     /// Returns the bytes of an argument; `$seen` and `$older` are the contexts of that tag.
     fn resolve_arg(&self, word: &str) -> Vec<u8> {
         let context = word.strip_prefix('$').and_then(|tag| self.contexts.get(tag));

@@ -1,6 +1,9 @@
 //! An index is built beside writes, and the master is killed twice meanwhile: in the end the index
 //! has exactly the entries that the rows say, under this master and under the next one, and every
 //! acknowledged write is there. The 99th percentile of writes is compared with that of before.
+//!
+//! Promises: the build is seen to go on behind a kill, and the check of the index mends nothing.
+//! Never: asserts a latency in the short form.
 
 mod writers;
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Reads a page of the feed of a bucket from a group's applied rows. Slow: belongs on a thread that
 /// may block. Errors: `feed_off`, `feed_building`, `malformed_token`.
-pub(crate) fn answer_feed(
+pub fn answer_feed(
     group: &Group,
     (name, bucket): (&BucketName, &Bucket),
     query: &FeedQuery,
@@ -56,7 +56,7 @@ pub(crate) fn answer_feed(
 
 /// Returns the time for which a request waits for an event. `None`: it does not wait.
 #[inline]
-pub(crate) fn event_wait(request: &Request) -> Option<Duration> {
+pub fn event_wait(request: &Request) -> Option<Duration> {
     match &request.call {
         Call::Read(Read::Feed(query), _) if query.wait_ms > 0 => {
             Some(Duration::from_millis(query.wait_ms.min(FEED_WAIT_MS_MAX)))
