@@ -49,7 +49,7 @@ impl Router {
         read.query.check()?;
         // Released when the caller has the answer.
         let _permit = self.answers.reserve(FEED_PAGE_BYTES_MAX).await?;
-        self.available.read_feed(read).await
+        self.available.read_feed(read).await.map_err(|error| self.or_stale_directory(error))
     }
 
     async fn answer_query(self: Arc<Router>, asked: QueryRequest) -> Result<Reply> {
@@ -61,7 +61,7 @@ impl Router {
             let _permit = self.answers.reserve(read_bytes_max).await?;
             return self.available.read_key_index(key_read).await;
         }
-        let index_read = self.index_read(asked)?;
+        let index_read = self.index_read(asked).map_err(|error| self.or_stale_directory(error))?;
         // Released when the caller has the answer.
         let _permit = self.answers.reserve(read_bytes_max).await?;
         self.available.read_index(index_read).await

@@ -223,10 +223,12 @@ impl Router {
         is_caught_up
     }
 
-    /// Returns the error, or `StaleReplica` if it reports an unknown bucket and this node's
-    /// directory is not complete yet.
+    /// Returns the error, or `StaleReplica` if it reports an unknown bucket, index or feed and this
+    /// node's directory is not complete yet.
     pub(crate) fn or_stale_directory(&self, error: Error) -> Error {
-        if error.reason != Reason::NoSuchBucket || self.is_directory_caught_up() {
+        let is_unknown =
+            matches!(error.reason, Reason::NoSuchBucket | Reason::NoSuchIndex | Reason::FeedOff);
+        if !is_unknown || self.is_directory_caught_up() {
             return error;
         }
         let text = format!(

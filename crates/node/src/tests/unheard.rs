@@ -3,7 +3,7 @@
 use super::many::{Cluster, ask};
 use super::test_cluster::wait;
 use super::{bytes, reason};
-use base::{BucketName, Call, GroupId, LogIndex, Part, Read, ReadLevel, Reason};
+use base::{BucketName, Call, GroupId, IndexQuery, LogIndex, Part, Read, ReadLevel, Reason};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joined_node_without_directory_reports_stale_not_missing_bucket() {
@@ -18,6 +18,11 @@ async fn joined_node_without_directory_reports_stale_not_missing_bucket() {
         let told = ask(cluster.node(joined), &name, read(how)).await;
         assert_eq!(reason(told), Reason::StaleReplica, "{how:?}");
     }
+    let docs = BucketName::parse("available/docs").expect("a name");
+    let query = IndexQuery { index: "by-n".into(), ..IndexQuery::default() };
+    let query = Call::Read(Read::Index(query.into()), ReadLevel::Consistent);
+    let told = ask(cluster.node(joined), &docs, query).await;
+    assert_eq!(reason(told), Reason::StaleReplica, "the index may be declared elsewhere");
     assert_eq!(
         cluster.node(joined).placement(&name).expect_err("unknown").reason,
         Reason::StaleReplica

@@ -198,6 +198,8 @@ impl<'a> PageReader<'a> {
     /// `is_scan`: the reader comes from the start, and is told of records that there are.
     fn event(&mut self, entry: FeedEntry, is_scan: bool) -> Result<Option<FeedEvent>> {
         let FeedEntry { version, key, change, time: _ } = entry;
+        // What this group had counted when the row went says nothing of a row of another group.
+        let told_version = (change != FeedChange::DeleteArriving).then_some(version);
         let (kind, row) = match change {
             FeedChange::Delete if self.record.has_values => (FeedEventKind::Delete, None),
             FeedChange::Delete | FeedChange::DeleteArriving => {
@@ -225,7 +227,7 @@ impl<'a> PageReader<'a> {
             let expires_in_ms = expires.map(|expires| expires.saturating_sub(self.now));
             IndexRecord::Row(Row { value, version, expires_in_ms, tags: None })
         });
-        Ok(Some(FeedEvent { kind, key, version: Some(version), record, again: false }))
+        Ok(Some(FeedEvent { kind, key, version: told_version, record, again: false }))
     }
 
     /// Returns true if the row of a key has this version, and has not expired.

@@ -172,6 +172,8 @@ impl FaultyCluster {
         let name = format!("n{node}");
         let has_no_part = |cluster: &Cluster| partitions_of(cluster, node) == 0.0;
         self.change_ring(&["leave", &name], has_no_part);
+        // A node that has rows left to delete still holds data, and is not removed.
+        await_state("nothing left at n4", CHANGE_TIMEOUT, || self.ring_at_rest(true));
         self.cluster.run_tool(&["cluster", "remove", &name]);
         // Its process may end once it is informed of its removal; it is killed in any case.
         std::thread::sleep(2 * SECOND);
