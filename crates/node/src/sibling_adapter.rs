@@ -99,7 +99,8 @@ impl BucketCaller {
         let set = match tags.is_empty() {
             true => Update::SetIf { key: key.clone(), value, expiry, when },
             false => {
-                self.router.locator.check_tags()?;
+                let checked = self.router.locator.check_tags();
+                checked.map_err(|error| self.router.unless_caught_up(error))?;
                 let key = key.clone();
                 Update::SetTagged(Box::new(TaggedSet { key, value, expiry, when, tags }))
             }

@@ -68,7 +68,7 @@ impl Router {
         if let DirectoryCall::Cluster(ClusterCall::RaiseLevel { level }) = &call {
             self.levels.mark_all(*level).await?;
         }
-        self.locator.check_level(&call)?;
+        self.locator.check_level(&call).map_err(|error| self.unless_caught_up(error))?;
         // Before the change: a dropped bucket has no group any more.
         let group_ref = self.locator.group_ref(name).ok().filter(|_| changes);
         let is_of_access = matches!(call, DirectoryCall::Access(_));
@@ -228,7 +228,13 @@ impl Router {
     pub(crate) fn or_stale_directory(&self, error: Error) -> Error {
         let is_unknown =
             matches!(error.reason, Reason::NoSuchBucket | Reason::NoSuchIndex | Reason::FeedOff);
-        if !is_unknown || self.is_directory_caught_up() {
+        if is_unknown { self.unless_caught_up(error) } else { error }
+    }
+
+    /// Returns `StaleReplica` instead of an error that rests on this node's directory, unless the
+    /// directory is complete.
+    pub(crate) fn unless_caught_up(&self, error: Error) -> Error {
+        if self.is_directory_caught_up() {
             return error;
         }
         let text = format!(

@@ -119,7 +119,9 @@ impl Router {
     /// Encodes the request. Refuses requests that exceed the limits of every bucket; the bucket's
     /// own limits are checked by its master, whose directory is not behind.
     fn encode(&self, principal: &Principal, request: &Request) -> Result<bytes::Bytes> {
-        self.locator.check_forwardable(&request.call)?;
+        let forwardable = self.locator.check_forwardable(&request.call);
+        // A node that knows nothing of the cluster takes it for one of the first level.
+        forwardable.map_err(|error| self.unless_caught_up(error))?;
         let defaults = Properties::default();
         match &request.call {
             Call::Update(update) => check::update(update, &defaults)?,
