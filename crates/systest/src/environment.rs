@@ -4,6 +4,9 @@
 //! A scratch folder is deleted when it is dropped; the remains of a killed run are deleted by the
 //! next.
 
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +47,25 @@ fn package(tool: &str) -> &str {
         "testssl" => "testssl.sh",
         tool => tool,
     }
+}
+
+/// Ports of `free_address`. Below those that the kernel gives to connections and to port 0: any
+/// client may get one of those just before a server takes it.
+const FREE_PORTS: Range<u16> = 12_000..32_000;
+
+/// Returns an address of loopback whose port nobody uses, and that no other call in this process
+/// returned: drawn, since other test programs may run.
+pub fn free_address() -> SocketAddr {
+    static RETURNED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut returned = RETURNED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut draws = std::iter::repeat_with(|| rand::random_range(FREE_PORTS)).take(10_000);
+    let port = draws.find(|&port| {
+        let address = (Ipv4Addr::LOCALHOST, port);
+        !returned.contains(&port) && TcpListener::bind(address).is_ok()
+    });
+    let port = port.expect("one of 20,000 ports is free");
+    returned.insert(port);
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
 /// Need of an experiment for root.

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use systest::cluster::wait_until;
 use systest::environment::{Root, Scratch, compile_helper, experiment, missing, path_str, run};
 use systest::fault_injection::{FileSystem, Mount, Trace};
 use systest::report::{Figures, skipped};
@@ -137,7 +138,10 @@ fn full_disk_read_only_and_inode_injection_return_their_errors() {
     let filler = mount.fill(0);
     assert_eq!(write("full"), Err(std::io::ErrorKind::StorageFull));
     std::fs::remove_file(filler).expect("the filler is ours");
-    assert_eq!(write("after"), Ok(()));
+    // The journal's next commit frees the blocks.
+    wait_until("a write after the filler is gone", || {
+        write("after").map_err(|error| error.to_string())
+    });
     mount.inject_error();
     assert_eq!(write("read-only"), Err(std::io::ErrorKind::ReadOnlyFilesystem));
     let memory = Mount::new(scratch.path(), FileSystem::Memory { files: 8 }, 16);

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 use systest::cluster::wait_until;
-use systest::environment::{Root, Scratch, missing, path_str};
+use systest::environment::{Root, Scratch, free_address, missing, path_str};
 use systest::report::{Figures, skipped};
 use systest::server::{Server, Setup, signal};
 use tls::Purpose;
@@ -121,11 +121,6 @@ fn make_certificates(scratch: &Scratch) -> Vec<PresentedCertificate> {
     files.certificates
 }
 
-fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-    listener.local_addr().expect("it is bound").to_string()
-}
-
 /// Listener with a request that it serves, and the beginning of the answer.
 fn listener(name: &str, address: &str, request: &[u8], answer: &[u8]) -> Value {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -143,7 +138,7 @@ const PEERS: &str = "peers";
 fn start(scratch: &Scratch) -> (Server, Vec<Value>) {
     let file = |name: &str| path_str(&scratch.join(name)).to_string();
     std::fs::copy(scratch.join("ca.crt"), scratch.join("trusted.crt")).expect("it was written");
-    let [admin, riak, arakoon, peers] = [(); 4].map(|()| free_address());
+    let [admin, riak, arakoon, peers] = [(); 4].map(|()| free_address().to_string());
     let args = [
         ("--tls", "required".to_string()),
         ("--tls-client-certs", "required".into()),
@@ -158,7 +153,7 @@ fn start(scratch: &Scratch) -> (Server, Vec<Value>) {
         ("--arakoon-clusters", "ricky".into()),
         ("--peer-listen", peers.clone()),
         // Nobody asks for the port of its own choice.
-        ("--advertise", free_address()),
+        ("--advertise", free_address().to_string()),
     ];
     let args: Vec<&str> = args.iter().flat_map(|(flag, value)| [*flag, value.as_str()]).collect();
     let server = Server::must_start(&Setup::new(&scratch.join("data")).with_args(&args));

@@ -1,7 +1,6 @@
 //! Admission beyond loopback: only nodes with a valid join token may join. Operators create and
 //! revoke tokens; a token is on no disk but in its own file.
 
-use super::arakoon::free_address;
 use super::repair::flip_byte;
 use super::three_nodes::wait_for;
 use std::net::SocketAddr;
@@ -9,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use systest::client::Http;
-use systest::environment::{Scratch, path_str};
+use systest::environment::{Scratch, free_address, path_str};
 use systest::server::{Server, Setup, StartRefusal, tool};
 
 /// A node that listens beyond loopback.

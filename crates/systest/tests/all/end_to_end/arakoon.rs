@@ -3,12 +3,12 @@
 
 use super::{output, tool};
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use systest::client::{Arakoon, ArakoonCluster, ArakoonError, SequenceStep};
-use systest::environment::{Scratch, find_tool, path_str};
+use systest::environment::{Scratch, find_tool, free_address, path_str};
 use systest::report::skipped;
 use systest::server::{Server, Setup, StartRefusal};
 
@@ -22,12 +22,6 @@ fn start_ricky(name: &str) -> (Scratch, Server) {
 
 fn cluster_config(name: &str, address: SocketAddr) -> ArakoonCluster {
     ArakoonCluster { id: "ricky".into(), nodes: vec![(name.into(), address)] }
-}
-
-/// Returns an address whose port was free at the time of the call.
-pub fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address")
 }
 
 #[test]

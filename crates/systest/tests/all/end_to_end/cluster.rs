@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use systest::client::{Resp, RespReply};
 use systest::cluster::{Cluster, Options, wait_until};
-use systest::environment::Scratch;
+use systest::environment::{Scratch, free_address};
 use systest::server::{Server, Setup, binary, signal};
 
 fn short_lease_options(nodes: usize) -> Options {
@@ -175,14 +175,13 @@ fn harmful_cluster_operations_are_refused_in_a_line_with_a_remedy() {
     };
     let unreached = refusal_of(&["--peer-listen", "127.0.0.1:0", "--join", &first]);
     assert!(unreached.contains("advertise"), "nobody can dial port 0: {unreached}");
-    let free = free_port().to_string();
-    let peer = format!("127.0.0.1:{free}");
+    let peer = free_address().to_string();
     let peer_args = ["--name", "x", "--peer-listen", &peer, "--advertise", "127.0.0.1:1"];
     let lease = refusal_of(&[&peer_args[..], &["--join", &first, "--lease-ms", "5s"]].concat());
     assert!(lease.contains("--lease-ms 600"), "{lease}");
     let lonely = refusal_of(&["--name", "x", "--join", &first]);
     assert!(lonely.contains("peer_listen"), "{lonely}");
-    let open = format!("0.0.0.0:{free}");
+    let open = format!("0.0.0.0:{}", free_address().port());
     let open =
         refusal_of(&["--peer-listen", &open, "--advertise", "a:1", "--peer-advertise", &peer]);
     assert!(open.contains("insecure"), "{open}");
@@ -211,11 +210,6 @@ fn harmful_cluster_operations_are_refused_in_a_line_with_a_remedy() {
     cluster.setup_mut(2).args = args;
     cluster.start_node(2);
     cluster.must_converge();
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 #[test]

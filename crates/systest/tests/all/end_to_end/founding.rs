@@ -1,12 +1,11 @@
 //! An Arakoon configuration of three nodes: all three are started as the file says, in any order,
 //! and the first founds no second cluster when it returns with an empty disk.
 
-use super::arakoon::free_address;
 use super::three_nodes::wait_for;
 use std::net::SocketAddr;
 use std::thread;
 use systest::client::{Arakoon, ArakoonCluster as Nodes, Http};
-use systest::environment::{Scratch, path_str};
+use systest::environment::{Scratch, free_address, path_str};
 use systest::server::{Server, Setup, tool};
 
 /// Writes the file; returns each node's address for clients, and its setup.

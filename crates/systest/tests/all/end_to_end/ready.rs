@@ -2,10 +2,10 @@
 //! stops, and after a failure.
 
 use super::{http, put, resp, start_server};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use systest::client::{Http, HttpResponse, Resp};
-use systest::environment::{Root, Scratch, missing};
+use systest::environment::{Root, Scratch, free_address, missing};
 use systest::fault_injection::Trace;
 use systest::report::skipped;
 use systest::server::{Server, Setup, signal};
@@ -36,8 +36,7 @@ fn starting_node_is_live_and_not_ready() {
         return skipped("/ready while the node starts", &reason);
     }
     let scratch = Scratch::new("ready-starting");
-    let local_address = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    let address: SocketAddr = local_address.expect("a free port");
+    let address = free_address();
     // Taking the lock is the first step of a start with a system call of its own.
     let wrapper = ["strace", "-f", "-o", "/dev/null", "-e", "trace=flock", "-e"];
     let wrapper = [&wrapper[..], &["inject=flock:delay_enter=4000000:when=1"]].concat();

@@ -1,7 +1,6 @@
 //! Unmodified third-party clients of Riak against three nodes: the test modules of the Python
 //! client, and a load balancer in front while a node dies and returns.
 
-use super::arakoon::free_address;
 use super::clients::find_python;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use systest::client::Http;
 use systest::cluster::wait_until;
-use systest::environment::{Root, Scratch, StopOnDrop, find_tool, missing};
+use systest::environment::{Root, Scratch, StopOnDrop, find_tool, free_address, missing};
 use systest::report::{short_or_long, skipped};
 use systest::server::{Server, Setup};
 

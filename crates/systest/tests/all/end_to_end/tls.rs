@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use systest::access::AccessAdmin;
 use systest::certificates::TestAuthority;
 use systest::client::Resp;
-use systest::environment::{Root, Scratch, find_tool, missing, path_str};
+use systest::environment::{Root, Scratch, find_tool, free_address, missing, path_str};
 use systest::report::{is_long_form, skipped};
 use systest::server::{Server, Setup, signal};
 
@@ -252,11 +252,6 @@ impl Drop for Proxy {
     }
 }
 
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-    listener.local_addr().expect("it is bound").port()
-}
-
 fn start_haproxy(scratch: &Path, ports: [u16; 2], node: &str, authority: &TestAuthority) -> Proxy {
     let pem = scratch.join("proxy.pem");
     let parts = ["node1.node.crt", "node1.node.key"]
@@ -288,7 +283,7 @@ fn haproxy_passes_tls_through_and_ends_it() {
         return skipped("HAProxy before TLS", &reason);
     }
     let (scratch, authority, server) = start("tls-haproxy", &REQUIRED);
-    let ports = [free_port(), free_port()];
+    let ports = [free_address().port(), free_address().port()];
     let _proxy = start_haproxy(scratch.path(), ports, &server.address.to_string(), &authority);
     let with = files(&authority, ["--cacert", "--cert", "--key"]);
     // Passed through, the client shows its certificate to the node; ended, the proxy shows its own.

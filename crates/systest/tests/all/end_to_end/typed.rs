@@ -2,12 +2,11 @@
 //! that are given and taken, and buckets with their consistency and group.
 
 use serde_json::Value;
-use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use systest::client::{Resp, RespReply};
 use systest::cluster::{Cluster, Options, wait_until};
-use systest::environment::Scratch;
+use systest::environment::{Scratch, free_address};
 use systest::server::binary;
 
 /// A node that `credenza cluster join` started.
@@ -20,20 +19,15 @@ impl Drop for JoinedNode {
     }
 }
 
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").to_string()
-}
-
 fn join_node(cluster: &Cluster, scratch: &Scratch, name: &str, role: &str) -> JoinedNode {
     let member = cluster.client_address(1).to_string();
     let mut command = Command::new(binary());
     command.args(["cluster", "join", &member, "--name", name, "--join-as", role]);
     command.args([
         "--listen",
-        &free_address(),
+        &free_address().to_string(),
         "--peer-listen",
-        &free_address(),
+        &free_address().to_string(),
         "--lease-ms",
         "600",
     ]);

@@ -5,12 +5,12 @@ use super::small_setup;
 use base::codec::Writer;
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 use systest::client::{Http, Resp, RespReply, encode_command};
 use systest::cluster::wait_until;
-use systest::environment::{Scratch, experiment, resident_bytes};
+use systest::environment::{Scratch, experiment, free_address, resident_bytes};
 use systest::report::{Figures, is_long_form, short_or_long};
 use systest::server::Server;
 
@@ -254,8 +254,7 @@ fn must_survive_at(
 ) {
     let _permit = experiment();
     let scratch = Scratch::new(&name.replace(' ', "-"));
-    let free_address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let peer_address = free_address.expect("a free port");
+    let peer_address = free_address();
     let setup = small_setup(&scratch.join("data"))
         .with_args(&["--arakoon-clusters", "ricky", "--advertise", "127.0.0.1:1"])
         .with_args(&["--peer-listen", &peer_address.to_string()]);

@@ -13,10 +13,10 @@ use base::ClusterSecret;
 use base::codec::{Reader, Writer, checksum};
 use serde_json::json;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use systest::client::{Http, Resp};
-use systest::environment::{Scratch, experiment, resident_bytes};
+use systest::environment::{Scratch, experiment, free_address, resident_bytes};
 use systest::report::{Figures, short_or_long};
 use systest::server::Server;
 
@@ -221,8 +221,7 @@ fn message(examples: &[(u32, Vec<u8>)], dice: &mut Dice) -> (u32, u32, Vec<u8>) 
 fn malformed_member_messages_leave_the_node_serving() {
     let _permit = experiment();
     let scratch = Scratch::new("hostile-member");
-    let free_address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let address = free_address.expect("a free port");
+    let address = free_address();
     let setup = small_setup(&scratch.join("data")).with_args(&["--advertise", "127.0.0.1:1"]);
     let mut server = Server::must_start(&setup.with_args(&["--peer-listen", &address.to_string()]));
     let credentials = join(&server, address);

@@ -12,7 +12,7 @@ use super::hostile::{
 use super::small_setup;
 use serde_json::Value;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use systest::access::AccessAdmin;
 use systest::certificates::TestAuthority;
 use systest::client::encode_command;
-use systest::environment::{Scratch, experiment, resident_bytes};
+use systest::environment::{Scratch, experiment, free_address, resident_bytes};
 use systest::report::{Figures, short_or_long};
 use systest::server::Server;
 use tls::{PeerMode, Stream, Tls, TlsClient, TlsSettings};
@@ -89,11 +89,6 @@ struct HostileTarget {
     peers: Channel,
     /// Header of the user without rights.
     header: String,
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    listener.expect("a free port")
 }
 
 /// Returns the flags of a node's TLS, and the ways to its ports.
