@@ -90,8 +90,9 @@ pub fn start(
         })
         .collect();
     let mut processes = start_processes(&commands, suite.server_core, &data.0)?;
+    // A client that begins in a bucket is refused until the bucket is there.
+    set_up(server, &placeholders, &mut processes)?;
     let target = wait_until_ready(&config, &mut processes).map_err(|error| error.text)?;
-    set_up(server, &placeholders)?;
     Ok(StartedServer {
         target,
         processes,
@@ -260,13 +261,20 @@ fn wait_until_ready(
     }
 }
 
-fn set_up(server: &Server, placeholders: &Placeholders) -> Result<(), String> {
+/// Runs the commands that prepare a server. Fails if a process ends or the time limit of a command
+/// passes.
+fn set_up(
+    server: &Server,
+    placeholders: &Placeholders,
+    processes: &mut Processes,
+) -> Result<(), String> {
     for command in &server.setup {
         let command: Vec<_> =
             command.iter().map(|argument| fill_placeholders(argument, placeholders)).collect();
         let begin = Instant::now();
-        // The cluster's other members may not have started yet.
+        // The server, or the cluster's other members, may not have started yet.
         while let Err(error) = run_command(&command) {
+            processes.check()?;
             if begin.elapsed() > SETUP_TIMEOUT {
                 return Err(error);
             }
