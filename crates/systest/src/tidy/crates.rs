@@ -123,11 +123,12 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 35] = [
+pub const CRATES: [CrateRule; 36] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "indexes", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "change_feed", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
+    CrateRule { name: "sandbox", imports: &[], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET, KEYED] },
     CrateRule {
         name: "runtime",
