@@ -75,13 +75,6 @@ pub const CHUNK_FUEL_MAX: u64 = 4_000_000_000;
 pub const CHUNK_MEMORY_BYTES_MAX: usize = 64 << 20;
 /// Results of a chunk in bytes; a chunk with more ends.
 pub const CHUNK_RESULT_BYTES_MAX: usize = 64 << 20;
-/// Most evaluations of a chunk that a process is asked for.
-pub const CHUNK_CALLS_MAX: usize = 10_000;
-/// Most arguments of an evaluation.
-pub const CHUNK_ARGUMENTS_MAX: usize = 8;
-/// Longest frame between a node and its sandbox process; a longer one ends the process.
-pub const FRAME_BYTES_MAX: usize = 128 << 20;
-
 /// Limits of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallLimits {
@@ -156,7 +149,7 @@ pub enum FunctionLimit {
 }
 
 impl FunctionLimit {
-    /// All limits, in the order of their numbers on the wire.
+    /// All limits.
     pub const ALL: [FunctionLimit; 7] = [
         FunctionLimit::Fuel,
         FunctionLimit::Memory,

@@ -152,7 +152,8 @@ fn hostile_modules_end_with_an_error() {
             FunctionLimit::Memory,
         ),
         (
-            "(loop $l (memory.fill (i32.const 0) (i32.const 1) (i32.const 65536)) (br $l)) (i32.const 0)",
+            "(loop $l (memory.fill (i32.const 0) (i32.const 1) (i32.const 65536)) (br $l))
+                (i32.const 0)",
             FunctionLimit::Fuel,
         ),
         (

@@ -42,8 +42,6 @@ fn memory_ends_growth() {
     let table = r#"(module (memory (export "memory") 1) (table 70000 funcref)
         (func (export "run") (result i32) (i32.const 0)))"#;
     assert_ends(&wat(table), limits, FunctionLimit::Memory);
-    let code = script("export function run() { let a = 'ab'; for (;;) a += a; }");
-    assert_ends(&code, limits, FunctionLimit::Memory);
     let code = script("export function run() { let a = []; for (;;) a = [a, a]; }");
     assert_ends(&code, limits, FunctionLimit::Memory);
 }
@@ -124,7 +122,9 @@ fn cursors_end_at_their_number() {
     assert!(call(&code(CURSORS_MAX), CallLimits::default()).is_ok());
     assert_ends(&code(CURSORS_MAX + 1), CallLimits::default(), FunctionLimit::Cursors);
     let code = script(
-        "export function run(i, db) { for (let i = 0; i < 99; i++) for (const row of db.range()) break; }",
+        "export function run(i, db) {
+            for (let i = 0; i < 99; i++) for (const row of db.range()) break;
+        }",
     );
     let mut host = MapHost::with(&[("a", "1")]);
     assert!(call_on(&code, &mut host, CallLimits::default()).is_ok(), "`break` closes a cursor");
