@@ -26,12 +26,12 @@ pub struct FunctionCall<'a> {
     pub limits: CallLimits,
 }
 
-/// What a function answered.
+/// Answer of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionOutput {
     /// The output, if the function gave one.
     pub bytes: Option<Bytes>,
-    /// What the call used.
+    /// Usage of the call.
     pub usage: CallUsage,
 }
 

@@ -113,11 +113,11 @@ impl fmt::Display for HostError {
 pub struct CallFailure {
     /// The reason.
     pub error: FunctionError,
-    /// What the call used.
+    /// Usage until then.
     pub usage: CallUsage,
 }
 
-/// What a call used.
+/// Usage of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallUsage {
     /// Fuel.

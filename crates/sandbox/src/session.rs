@@ -27,21 +27,21 @@ pub(crate) fn with<R>(verb: impl FnOnce(&mut dyn Verbs) -> R) -> R {
 
 /// Mark of a call that has ended: the session holds the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ended;
+pub(crate) struct CallEnd;
 
-impl fmt::Display for Ended {
+impl fmt::Display for CallEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the call has ended")
     }
 }
 
 /// Result of a verb.
-pub(crate) type VerbResult<T> = Result<T, Ended>;
+pub(crate) type VerbResult<T> = Result<T, CallEnd>;
 
 /// Verbs of functions, as the engines call them.
 pub(crate) trait Verbs {
     /// Ends the call. The first reason counts.
-    fn end(&mut self, error: FunctionError) -> Ended;
+    fn end(&mut self, error: FunctionError) -> CallEnd;
     /// Returns the fuel that is left.
     fn fuel(&self) -> u64;
     /// Takes over the fuel that is left from the engine's count.
@@ -127,17 +127,19 @@ impl<'h> Session<'h> {
     pub fn start(&mut self, fuel: u64) -> Result<(), FunctionError> {
         match self.burn(fuel) {
             Ok(()) => Ok(()),
-            Err(Ended) => Err(self.take_ended().unwrap_or_else(|| FunctionError::trapped("ended"))),
+            Err(CallEnd) => {
+                Err(self.take_ended().unwrap_or_else(|| FunctionError::trapped("ended")))
+            }
         }
     }
 
-    fn exceed(&mut self, limit: FunctionLimit) -> Ended {
+    fn exceed(&mut self, limit: FunctionLimit) -> CallEnd {
         self.end(FunctionError::exceeded(limit, &self.limits))
     }
 
     fn burn(&mut self, fuel: u64) -> VerbResult<()> {
         if self.ended.is_some() {
-            return Err(Ended);
+            return Err(CallEnd);
         }
         match self.fuel.checked_sub(fuel) {
             Some(left) => {
@@ -185,14 +187,14 @@ impl<'h> Session<'h> {
             let text = format!("no cursor {number} is open");
             return Err(self.end(FunctionError::trapped(text)));
         }
-        self.cursors.get_mut(number).ok_or(Ended)
+        self.cursors.get_mut(number).ok_or(CallEnd)
     }
 }
 
 impl Verbs for Session<'_> {
-    fn end(&mut self, error: FunctionError) -> Ended {
+    fn end(&mut self, error: FunctionError) -> CallEnd {
         self.ended.get_or_insert(error);
-        Ended
+        CallEnd
     }
 
     fn fuel(&self) -> u64 {
@@ -272,7 +274,7 @@ impl Verbs for Session<'_> {
     fn next(&mut self, cursor: u32) -> VerbResult<bool> {
         if self.cursor(cursor)?.needs_page() {
             self.reach(0)?;
-            let Some(open) = self.cursors.get_mut(cursor) else { return Err(Ended) };
+            let Some(open) = self.cursors.get_mut(cursor) else { return Err(CallEnd) };
             let bytes = open.read_page(self.host);
             let bytes = self.check(bytes)?;
             self.pay(bytes)?;

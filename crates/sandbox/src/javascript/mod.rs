@@ -10,7 +10,7 @@ mod meter;
 mod module;
 mod realm;
 mod script;
-mod thrown;
+mod script_error;
 mod verbs;
 
 pub(crate) use module::{exported_functions, run};

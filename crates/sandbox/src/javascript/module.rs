@@ -1,10 +1,13 @@
 //! Calls of functions that a module exports.
 
 use super::realm::{Realm, confine};
-use super::thrown::{Thrown, describe};
+use super::script_error::{ScriptError, describe};
 use super::verbs;
 use crate::error::FunctionError;
-use crate::limits::{CallLimits, FunctionLimit, REALM_FUEL, SOURCE_BYTE_FUEL, SOURCE_BYTES_MAX};
+use crate::limits::{
+    CallLimits, FunctionLimit, REALM_FUEL, SCRIPT_STACK_BYTES_MAX, SOURCE_BYTE_FUEL,
+    SOURCE_BYTES_MAX,
+};
 use crate::session::{self, Session, Verbs};
 use rquickjs::module::Evaluated;
 use rquickjs::object::Filter;
@@ -17,7 +20,7 @@ pub(crate) fn run(
     limits: &CallLimits,
     session: &mut Session<'_>,
 ) -> Result<i32, FunctionError> {
-    let exceeded = |limit| FunctionError::exceeded(limit, limits);
+    let exceeded = |limit| exceeded(limit, limits);
     session.start(REALM_FUEL + SOURCE_BYTE_FUEL * source.len() as u64)?;
     let realm = match Realm::new(limits.memory_bytes, session.fuel()) {
         Ok(realm) => realm,
@@ -40,10 +43,10 @@ pub(crate) fn exported_functions(
     source: &[u8],
     limits: &CallLimits,
 ) -> Result<Vec<String>, FunctionError> {
-    let exceeded = |limit| FunctionError::exceeded(limit, limits);
+    let exceeded = |limit| exceeded(limit, limits);
     let realm = Realm::new(limits.memory_bytes, limits.fuel);
     let realm = realm.map_err(|_| exceeded(FunctionLimit::Memory))?;
-    let names = realm.enter(|ctx| -> Result<Vec<String>, Thrown> {
+    let names = realm.enter(|ctx| -> Result<Vec<String>, ScriptError> {
         let parts = confine(&ctx, None)?;
         let module = evaluate(&ctx, source, &parts.failure)?;
         let listed = || -> rquickjs::Result<Vec<String>> {
@@ -62,12 +65,20 @@ pub(crate) fn exported_functions(
     names.map_err(|thrown| realm.error(thrown, exceeded))
 }
 
+/// Returns the error of a limit. The stack is the engine's own.
+fn exceeded(limit: FunctionLimit, limits: &CallLimits) -> FunctionError {
+    match limit {
+        FunctionLimit::Stack => FunctionError::Limit { limit, most: SCRIPT_STACK_BYTES_MAX as u64 },
+        _ => FunctionError::exceeded(limit, limits),
+    }
+}
+
 /// Compiles a module and runs its top level.
 fn evaluate<'js>(
     ctx: &Ctx<'js>,
     source: &[u8],
     failure: &Value<'js>,
-) -> Result<Module<'js, Evaluated>, Thrown> {
+) -> Result<Module<'js, Evaluated>, ScriptError> {
     if source.len() > SOURCE_BYTES_MAX {
         let text = format!("its source is longer than {SOURCE_BYTES_MAX} bytes: use WebAssembly");
         return Err(FunctionError::trapped(text).into());
@@ -84,7 +95,7 @@ fn evaluate<'js>(
     }
 }
 
-fn call_entry(ctx: &Ctx<'_>, source: &[u8], entry: &str, realm: &Realm) -> Result<(), Thrown> {
+fn call_entry(ctx: &Ctx<'_>, source: &[u8], entry: &str, realm: &Realm) -> Result<(), ScriptError> {
     let natives = verbs::natives(ctx, realm.meter());
     let natives = natives.map_err(|error| describe(ctx, &error, None))?;
     let parts = confine(ctx, Some(natives))?;

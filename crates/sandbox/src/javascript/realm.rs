@@ -1,7 +1,7 @@
 //! Realms: a heap, its limits, and confined globals.
 
 use super::meter::TickMeter;
-use super::thrown::{Thrown, describe};
+use super::script_error::{ScriptError, describe};
 use crate::error::FunctionError;
 use crate::limits::{FunctionLimit, SCRIPT_STACK_BYTES_MAX};
 use rquickjs::context::intrinsic::{
@@ -33,8 +33,8 @@ pub(crate) struct RealmParts<'js> {
 
 impl Realm {
     /// Makes a realm with so much memory and fuel.
-    pub fn new(memory_bytes: usize, fuel: u64) -> Result<Realm, Thrown> {
-        let no_memory = |_| Thrown::Limit(FunctionLimit::Memory);
+    pub fn new(memory_bytes: usize, fuel: u64) -> Result<Realm, ScriptError> {
+        let no_memory = |_| ScriptError::Limit(FunctionLimit::Memory);
         let runtime = Runtime::new().map_err(no_memory)?;
         runtime.set_memory_limit(memory_bytes.max(1));
         runtime.set_max_stack_size(SCRIPT_STACK_BYTES_MAX);
@@ -56,13 +56,13 @@ impl Realm {
     /// Returns the error of a script that ended.
     pub fn error(
         &self,
-        thrown: Thrown,
+        thrown: ScriptError,
         exceeded: impl Fn(FunctionLimit) -> FunctionError,
     ) -> FunctionError {
         match thrown {
             _ if self.meter.is_empty() => exceeded(FunctionLimit::Fuel),
-            Thrown::Limit(limit) => exceeded(limit),
-            Thrown::Error(error) => error,
+            ScriptError::Limit(limit) => exceeded(limit),
+            ScriptError::Error(error) => error,
         }
     }
 }
@@ -71,7 +71,7 @@ impl Realm {
 pub(crate) fn confine<'js>(
     ctx: &Ctx<'js>,
     verbs: Option<Object<'js>>,
-) -> Result<RealmParts<'js>, Thrown> {
+) -> Result<RealmParts<'js>, ScriptError> {
     let confined = || -> rquickjs::Result<RealmParts<'js>> {
         let prelude: Function<'js> = ctx.eval(PRELUDE)?;
         let parts: Object<'js> = prelude.call((verbs,))?;

@@ -1,7 +1,7 @@
 //! Scripts: one anonymous function, evaluated many times with JSON arguments.
 
 use super::realm::{Realm, confine};
-use super::thrown::{Thrown, describe};
+use super::script_error::{ScriptError, describe};
 use crate::error::FunctionError;
 use crate::limits::{
     CHUNK_FUEL_MAX, CHUNK_MEMORY_BYTES_MAX, CHUNK_RESULT_BYTES_MAX, FunctionLimit, JSON_BYTE_FUEL,
@@ -114,7 +114,10 @@ impl Script {
     }
 }
 
-fn compile_function(ctx: &Ctx<'_>, source: &str) -> Result<Persistent<Function<'static>>, Thrown> {
+fn compile_function(
+    ctx: &Ctx<'_>,
+    source: &str,
+) -> Result<Persistent<Function<'static>>, ScriptError> {
     confine(ctx, None)?;
     if source.contains('\0') {
         return Err(FunctionError::trapped("the script has NUL in it").into());

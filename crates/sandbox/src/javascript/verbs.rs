@@ -5,7 +5,7 @@
 
 use super::meter::TickMeter;
 use crate::cursor::CursorRange;
-use crate::session::{self, Ended, VerbResult, Verbs};
+use crate::session::{self, CallEnd, VerbResult, Verbs};
 use bytes::Bytes;
 use rquickjs::function::This;
 use rquickjs::{BigInt, Ctx, Exception, Function, IntoJs, Object, Result, TypedArray, Value};
@@ -28,7 +28,7 @@ pub(crate) fn run<R>(
         meter.set_fuel(session.fuel());
         result
     });
-    result.map_err(|Ended| {
+    result.map_err(|CallEnd| {
         // The script may catch this, but gets no further than to its next tick or verb.
         meter.stop();
         Exception::throw_internal(ctx, "the call has ended")

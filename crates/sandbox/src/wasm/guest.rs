@@ -2,11 +2,11 @@
 
 use crate::error::FunctionError;
 use crate::limits::{CallLimits, WASM_TABLE_ELEMENTS_MAX};
-use crate::session::{self, Ended, VerbResult, Verbs};
+use crate::session::{self, CallEnd, VerbResult, Verbs};
 use wasmi::errors::HostError;
 use wasmi::{Caller, Error, Memory, StoreLimits, StoreLimitsBuilder};
 
-impl HostError for Ended {}
+impl HostError for CallEnd {}
 
 /// State of an instance.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(crate) fn run_verb<R>(
 ) -> Result<R, Error> {
     let fuel = caller.get_fuel()?;
     // Start functions are refused, so an instance that runs has its memory.
-    let memory = caller.data().memory.ok_or_else(|| Error::host(Ended))?;
+    let memory = caller.data().memory.ok_or_else(|| Error::host(CallEnd))?;
     let bytes = memory.data_mut(&mut *caller);
     let (result, left) = session::with(|session| {
         session.set_fuel(fuel);

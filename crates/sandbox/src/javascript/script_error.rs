@@ -1,4 +1,4 @@
-//! What a script threw, as an error of the call.
+//! Errors of scripts: values that they threw, and limits of the engine.
 
 use crate::error::FunctionError;
 use crate::limits::FunctionLimit;
@@ -6,24 +6,28 @@ use rquickjs::{Ctx, Error, Object, Value};
 
 /// Reason for which a script ended.
 #[derive(Debug)]
-pub(crate) enum Thrown {
+pub(crate) enum ScriptError {
     /// An error that says all.
     Error(FunctionError),
     /// A limit of the engine.
     Limit(FunctionLimit),
 }
 
-impl From<FunctionError> for Thrown {
-    fn from(error: FunctionError) -> Thrown {
-        Thrown::Error(error)
+impl From<FunctionError> for ScriptError {
+    fn from(error: FunctionError) -> ScriptError {
+        ScriptError::Error(error)
     }
 }
 
 /// Returns what an error of the engine means. Properties of what was thrown may be getters: they
 /// run within the limits of the script.
-pub(crate) fn describe<'js>(ctx: &Ctx<'js>, error: &Error, failure: Option<&Value<'js>>) -> Thrown {
+pub(crate) fn describe<'js>(
+    ctx: &Ctx<'js>,
+    error: &Error,
+    failure: Option<&Value<'js>>,
+) -> ScriptError {
     if matches!(error, Error::Allocation) {
-        return Thrown::Limit(FunctionLimit::Memory);
+        return ScriptError::Limit(FunctionLimit::Memory);
     }
     if !error.is_exception() {
         return FunctionError::trapped(error.to_string()).into();
@@ -31,7 +35,7 @@ pub(crate) fn describe<'js>(ctx: &Ctx<'js>, error: &Error, failure: Option<&Valu
     let thrown = ctx.catch();
     // The engine throws null where it has no memory for an error.
     if thrown.is_null() {
-        return Thrown::Limit(FunctionLimit::Memory);
+        return ScriptError::Limit(FunctionLimit::Memory);
     }
     let Some(object) = thrown.as_object() else {
         return FunctionError::trapped(format!("a {} was thrown", thrown.type_name())).into();
@@ -44,9 +48,11 @@ pub(crate) fn describe<'js>(ctx: &Ctx<'js>, error: &Error, failure: Option<&Valu
     }
     match (text(ctx, object, "name").as_str(), message.as_str()) {
         ("InternalError", "out of memory" | "out of memory in regexp execution") => {
-            Thrown::Limit(FunctionLimit::Memory)
+            ScriptError::Limit(FunctionLimit::Memory)
         }
-        ("RangeError", "Maximum call stack size exceeded") => Thrown::Limit(FunctionLimit::Stack),
+        ("RangeError", "Maximum call stack size exceeded") => {
+            ScriptError::Limit(FunctionLimit::Stack)
+        }
         (name, message) => FunctionError::trapped(format!("{name}: {message}")).into(),
     }
 }
