@@ -32,7 +32,7 @@ pub(crate) const READING_VERBS: [&str; 14] = [
 /// Verbs that write.
 pub(crate) const WRITING_VERBS: [&str; 5] = ["set", "set_for", "delete", "add", "append"];
 
-type Context<'a> = Caller<'a, Guest>;
+type GuestCaller<'a> = Caller<'a, Guest>;
 
 fn slice(at: i32, length: i32) -> GuestSlice {
     GuestSlice { at, length }
@@ -57,14 +57,14 @@ pub(crate) fn define(linker: &mut Linker<Guest>) -> Result<(), Error> {
 }
 
 fn define_rows(linker: &mut Linker<Guest>) -> Result<(), Error> {
-    linker.func_wrap(ABI_NAME, "get", |mut caller: Context<'_>, at: i32, length: i32| {
+    linker.func_wrap(ABI_NAME, "get", |mut caller: GuestCaller<'_>, at: i32, length: i32| {
         run_verb(&mut caller, |memory, session| {
             let key = slice(at, length).read(memory, session)?;
             let value = session.get(key)?;
             offer(session, value)
         })
     })?;
-    linker.func_wrap(ABI_NAME, "exists", |mut caller: Context<'_>, at: i32, length: i32| {
+    linker.func_wrap(ABI_NAME, "exists", |mut caller: GuestCaller<'_>, at: i32, length: i32| {
         run_verb(&mut caller, |memory, session| {
             let key = slice(at, length).read(memory, session)?;
             session.exists(key).map(i32::from)
@@ -77,7 +77,7 @@ fn define_writes(linker: &mut Linker<Guest>) -> Result<(), Error> {
     linker.func_wrap(
         ABI_NAME,
         "set",
-        |mut caller: Context<'_>, at: i32, length: i32, value: i32, value_length: i32| {
+        |mut caller: GuestCaller<'_>, at: i32, length: i32, value: i32, value_length: i32| {
             run_verb(&mut caller, |memory, session| {
                 let key = slice(at, length).read(memory, session)?;
                 let value = slice(value, value_length).read(memory, session)?;
@@ -88,7 +88,12 @@ fn define_writes(linker: &mut Linker<Guest>) -> Result<(), Error> {
     linker.func_wrap(
         ABI_NAME,
         "set_for",
-        |mut caller: Context<'_>, at: i32, length: i32, value: i32, value_length: i32, ms: i64| {
+        |mut caller: GuestCaller<'_>,
+         at: i32,
+         length: i32,
+         value: i32,
+         value_length: i32,
+         ms: i64| {
             run_verb(&mut caller, |memory, session| {
                 let key = slice(at, length).read(memory, session)?;
                 let value = slice(value, value_length).read(memory, session)?;
@@ -96,7 +101,7 @@ fn define_writes(linker: &mut Linker<Guest>) -> Result<(), Error> {
             })
         },
     )?;
-    linker.func_wrap(ABI_NAME, "delete", |mut caller: Context<'_>, at: i32, length: i32| {
+    linker.func_wrap(ABI_NAME, "delete", |mut caller: GuestCaller<'_>, at: i32, length: i32| {
         run_verb(&mut caller, |memory, session| {
             let key = slice(at, length).read(memory, session)?;
             session.delete(key).map(i32::from)
@@ -105,7 +110,7 @@ fn define_writes(linker: &mut Linker<Guest>) -> Result<(), Error> {
     linker.func_wrap(
         ABI_NAME,
         "add",
-        |mut caller: Context<'_>, at: i32, length: i32, delta: i64| {
+        |mut caller: GuestCaller<'_>, at: i32, length: i32, delta: i64| {
             run_verb(&mut caller, |memory, session| {
                 let key = slice(at, length).read(memory, session)?;
                 session.add(key, delta)
@@ -115,7 +120,7 @@ fn define_writes(linker: &mut Linker<Guest>) -> Result<(), Error> {
     linker.func_wrap(
         ABI_NAME,
         "append",
-        |mut caller: Context<'_>, at: i32, length: i32, suffix: i32, suffix_length: i32| {
+        |mut caller: GuestCaller<'_>, at: i32, length: i32, suffix: i32, suffix_length: i32| {
             run_verb(&mut caller, |memory, session| {
                 let key = slice(at, length).read(memory, session)?;
                 let suffix = slice(suffix, suffix_length).read(memory, session)?;
@@ -135,7 +140,7 @@ struct RangeArguments {
 }
 
 fn open(
-    mut caller: Context<'_>,
+    mut caller: GuestCaller<'_>,
     index: Option<GuestSlice>,
     range: &RangeArguments,
 ) -> Result<i32, Error> {
@@ -164,7 +169,7 @@ fn define_cursors(linker: &mut Linker<Guest>) -> Result<(), Error> {
     linker.func_wrap(
         ABI_NAME,
         "range",
-        |caller: Context<'_>,
+        |caller: GuestCaller<'_>,
          low: i32,
          low_length: i32,
          high: i32,
@@ -178,7 +183,7 @@ fn define_cursors(linker: &mut Linker<Guest>) -> Result<(), Error> {
     linker.func_wrap(
         ABI_NAME,
         "index",
-        |caller: Context<'_>,
+        |caller: GuestCaller<'_>,
          name: i32,
          name_length: i32,
          low: i32,
@@ -192,56 +197,56 @@ fn define_cursors(linker: &mut Linker<Guest>) -> Result<(), Error> {
             open(caller, Some(slice(name, name_length)), &range)
         },
     )?;
-    linker.func_wrap(ABI_NAME, "next", |mut caller: Context<'_>, cursor: i32| {
+    linker.func_wrap(ABI_NAME, "next", |mut caller: GuestCaller<'_>, cursor: i32| {
         run_verb(&mut caller, |_, session| session.next(cursor as u32).map(i32::from))
     })?;
-    linker.func_wrap(ABI_NAME, "key", |mut caller: Context<'_>, cursor: i32| {
+    linker.func_wrap(ABI_NAME, "key", |mut caller: GuestCaller<'_>, cursor: i32| {
         run_verb(&mut caller, |_, session| {
             let key = session.key(cursor as u32)?;
             offer(session, Some(key))
         })
     })?;
-    linker.func_wrap(ABI_NAME, "value", |mut caller: Context<'_>, cursor: i32| {
+    linker.func_wrap(ABI_NAME, "value", |mut caller: GuestCaller<'_>, cursor: i32| {
         run_verb(&mut caller, |_, session| {
             let value = session.value(cursor as u32)?;
             offer(session, Some(value))
         })
     })?;
-    linker.func_wrap(ABI_NAME, "close", |mut caller: Context<'_>, cursor: i32| {
+    linker.func_wrap(ABI_NAME, "close", |mut caller: GuestCaller<'_>, cursor: i32| {
         run_verb(&mut caller, |_, session| session.close(cursor as u32))
     })?;
     Ok(())
 }
 
 fn define_call(linker: &mut Linker<Guest>) -> Result<(), Error> {
-    linker.func_wrap(ABI_NAME, "input", |mut caller: Context<'_>| {
+    linker.func_wrap(ABI_NAME, "input", |mut caller: GuestCaller<'_>| {
         run_verb(&mut caller, |_, session| {
             let input = session.input()?;
             offer(session, input)
         })
     })?;
-    linker.func_wrap(ABI_NAME, "group_time", |mut caller: Context<'_>| {
+    linker.func_wrap(ABI_NAME, "group_time", |mut caller: GuestCaller<'_>| {
         run_verb(&mut caller, |_, session| session.group_time_ms().map(|time| time as i64))
     })?;
-    linker.func_wrap(ABI_NAME, "request", |mut caller: Context<'_>| {
+    linker.func_wrap(ABI_NAME, "request", |mut caller: GuestCaller<'_>| {
         run_verb(&mut caller, |_, session| {
             let name = session.request()?;
             offer(session, name)
         })
     })?;
-    linker.func_wrap(ABI_NAME, "output", |mut caller: Context<'_>, at: i32, length: i32| {
+    linker.func_wrap(ABI_NAME, "output", |mut caller: GuestCaller<'_>, at: i32, length: i32| {
         run_verb(&mut caller, |memory, session| {
             let output = slice(at, length).read(memory, session)?;
             session.output(output)
         })
     })?;
-    linker.func_wrap(ABI_NAME, "log", |mut caller: Context<'_>, at: i32, length: i32| {
+    linker.func_wrap(ABI_NAME, "log", |mut caller: GuestCaller<'_>, at: i32, length: i32| {
         run_verb(&mut caller, |memory, session| {
             let line = slice(at, length).read(memory, session)?;
             session.log(line)
         })
     })?;
-    linker.func_wrap(ABI_NAME, "take", |mut caller: Context<'_>, at: i32| {
+    linker.func_wrap(ABI_NAME, "take", |mut caller: GuestCaller<'_>, at: i32| {
         run_verb(&mut caller, |memory, session| {
             session.charge(0)?;
             let bytes = session.take();
