@@ -145,6 +145,19 @@ fn recursion_ends_with_the_limit_of_the_stack() {
 }
 
 #[test]
+fn dynamic_imports_and_promises_do_nothing() {
+    for body in [
+        "import('std'); return 'end'",
+        "import('/etc/passwd').then(() => { for (;;); }); return 'end'",
+        "Promise.resolve().then(() => { for (;;); }); return 'end'",
+        "(async () => { await null; for (;;); })(); return 'end'",
+        "[1].values().map((x) => x).next(); return 'end'",
+    ] {
+        assert_eq!(evaluate(body), "end", "{body}");
+    }
+}
+
+#[test]
 fn hostile_modules_end_with_an_error() {
     for (body, limit) in [
         (
