@@ -103,7 +103,8 @@ fn member_removed_while_down_serves_all_buckets_on_return() {
     create_bucket_in_group(&cluster);
     cluster.kill(3);
     for number in 0..50 {
-        put(&cluster, 1, "away", &format!("meanwhile {number}")).expect("two are enough");
+        let key = format!("meanwhile {number}");
+        wait_until("a write of two members", || put(&cluster, 1, "away", &key));
     }
     place_group(&cluster, "2", &["n1", "n2"]);
     place_group(&cluster, "1", &["n1", "n2"]);
