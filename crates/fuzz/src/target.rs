@@ -2,7 +2,7 @@
 
 use crate::targets::{
     codecs, connections, contexts, data_dir, directory, feeds, indexes, log, members, peers,
-    records, replica, trees,
+    records, replica, riak_pbc, trees,
 };
 
 /// Memory of a decoder: what a large message and its elements take.
@@ -59,6 +59,7 @@ pub const TARGETS: &[Target] = &[
     decoder("index_queries", indexes::queries),
     decoder("index_values", indexes::values),
     Target { cases: 10_000, ..decoder("records", records::run) },
+    decoder("riak_pbc", riak_pbc::run),
     of_node("port", connections::port),
     of_node("resp", connections::resp),
     of_node("http", connections::http),

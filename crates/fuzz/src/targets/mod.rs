@@ -17,4 +17,5 @@ pub mod peers;
 pub mod records;
 pub mod replica;
 mod replica_host;
+pub mod riak_pbc;
 pub mod trees;

@@ -123,7 +123,7 @@ const FUZZ_IMPORTS: &[&str] = &[
 ];
 
 /// Rules of all crates.
-pub const CRATES: [CrateRule; 36] = [
+pub const CRATES: [CrateRule; 37] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "indexes", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
@@ -199,9 +199,10 @@ pub const CRATES: [CrateRule; 36] = [
     },
     CrateRule { name: "api", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule { name: "http_message", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
+    CrateRule { name: "riak_pbc", imports: &["base"], never: &[PURE, ORDERED, QUIET, KEYED] },
     CrateRule {
         name: "server",
-        imports: &["api", "base", "http_message", "node", "tls"],
+        imports: &["api", "base", "http_message", "node", "riak_pbc", "tls"],
         never: &[SERVER, QUIET, KEYED],
     },
     // Every crate's tests may use it, and nothing that is shipped.
