@@ -277,5 +277,5 @@ fn role(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn served(_: &mut SchemaGenerator) -> Schema {
-    one_of(&["clients and operators", "clients", "operators", "arakoon", "riak"])
+    one_of(&["clients and operators", "clients", "operators", "arakoon", "riak", "riak pbc"])
 }

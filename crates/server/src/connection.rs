@@ -31,6 +31,8 @@ pub enum ListenerKind {
     Arakoon,
     /// Riak's HTTP interface only: every HTTP request is treated as Riak's.
     Riak,
+    /// Riak's Protocol Buffers only.
+    RiakPbc,
 }
 
 /// Rights of a listener's connections while access is off.
@@ -96,6 +98,7 @@ impl ListenerRole {
             (ListenerKind::Operators, _) => "operators",
             (ListenerKind::Arakoon, _) => "arakoon",
             (ListenerKind::Riak, _) => "riak",
+            (ListenerKind::RiakPbc, _) => "riak pbc",
         }
     }
 }

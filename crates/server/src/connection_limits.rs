@@ -94,7 +94,10 @@ impl ConnectionCounts {
     fn of(&mut self, kind: ListenerKind) -> &mut ListenerCounts {
         match kind {
             ListenerKind::Operators => &mut self.operators,
-            ListenerKind::Clients | ListenerKind::Arakoon | ListenerKind::Riak => &mut self.clients,
+            ListenerKind::Clients
+            | ListenerKind::Arakoon
+            | ListenerKind::Riak
+            | ListenerKind::RiakPbc => &mut self.clients,
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct ServerSettings {
     pub arakoon_clusters: Vec<String>,
     /// Further addresses for clients of Riak; they serve no other protocol.
     pub riak_listen: Vec<SocketAddr>,
+    /// Addresses for clients of Riak that use Protocol Buffers; they serve no other protocol.
+    pub pbc_listen: Vec<SocketAddr>,
     /// TLS of the node, shared with its connections to other nodes. `None`: everything is plain.
     pub tls: Option<Arc<Tls>>,
     /// True if clients beyond loopback are served although they need not encrypt, or access is off.
@@ -72,6 +74,7 @@ impl Default for ServerSettings {
             arakoon_user: None,
             arakoon_clusters: Vec::new(),
             riak_listen: Vec::new(),
+            pbc_listen: Vec::new(),
             tls: None,
             insecure: false,
             connections_max: 10_000,

@@ -71,6 +71,16 @@ pub const RIAK_LISTEN: SettingRow = SettingRow {
     apply: |settings, text| addresses(text).map(|parsed| settings.server.riak_listen = parsed),
 };
 
+/// Row of `pbc_listen`.
+pub const PBC_LISTEN: SettingRow = SettingRow {
+    name: "pbc_listen",
+    value: "ADDRESSES",
+    default: "none",
+    doc: "addresses for Riak clients that use Protocol Buffers (Riak's port is 8087), \
+          comma-separated",
+    apply: |settings, text| addresses(text).map(|parsed| settings.server.pbc_listen = parsed),
+};
+
 /// Row of `peer_listen`.
 pub const PEER_LISTEN: SettingRow = SettingRow {
     name: "peer_listen",

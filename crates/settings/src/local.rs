@@ -18,6 +18,7 @@ pub const LOCAL: &[&str] = &[
     "arakoon_listen",
     "arakoon_user",
     "riak_listen",
+    "pbc_listen",
     "advertise",
     "peer_listen",
     "peer_advertise",

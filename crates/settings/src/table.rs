@@ -33,6 +33,7 @@ pub const TABLE: &[SettingRow] = &[
     listeners::ARAKOON_LISTEN,
     listeners::ARAKOON_USER,
     listeners::RIAK_LISTEN,
+    listeners::PBC_LISTEN,
     SettingRow {
         name: "arakoon_clusters",
         value: "NAMES",

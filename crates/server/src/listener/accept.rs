@@ -321,6 +321,11 @@ async fn serve_protocol(
             let _open = shared.counters.open_connection(ClientProtocol::Arakoon);
             arakoon::serve(connection, shared.clone(), &state.arakoon, shutdown).await;
         }
+        FirstBytes::RiakPbc | FirstBytes::RiakPbcStartTls => {
+            connection.role.origin.protocol = "riak";
+            let _open = shared.counters.open_connection(ClientProtocol::Riak);
+            riak::pbc::serve(connection, shared.clone(), state.riak.clone(), shutdown).await;
+        }
         // Bytes that are not a prologue: close without an answer, as Arakoon does.
         _ if kind == ListenerKind::Arakoon => shared.counters.count_unknown_protocol(),
         FirstBytes::Http | FirstBytes::Riak => {

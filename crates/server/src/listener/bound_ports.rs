@@ -9,7 +9,7 @@ use super::first_bytes::FirstBytes;
 use super::refusal::{self, REFUSAL_MS_MAX, StartPhase, send_and_close};
 use super::secure::{self, Detected};
 use super::{FrontEnds, check_addresses, listeners};
-use crate::connection::ListenerRole;
+use crate::connection::{ListenerKind, ListenerRole};
 use crate::settings::ServerSettings;
 use base::limits::HTTP_LINE_BYTES_MAX;
 use base::{Error, Reason, Result};
@@ -146,12 +146,12 @@ impl BoundPorts {
                 accepted = self.accept() => accepted,
             };
             match accepted {
-                Ok(stream) if connections.len() < REFUSALS_MAX => {
+                Ok((stream, kind)) if connections.len() < REFUSALS_MAX => {
                     let time_limit = Duration::from_millis(REFUSAL_MS_MAX);
                     let phase = self.clusterless.phase();
                     let settings = self.settings.clone();
                     connections.spawn(async move {
-                        let answering = answer_starting(stream, phase, &settings);
+                        let answering = answer_starting(stream, kind, phase, &settings);
                         let _ = timeout(time_limit, answering).await;
                     });
                 }
@@ -161,11 +161,11 @@ impl BoundPorts {
         }
     }
 
-    async fn accept(&self) -> std::io::Result<TcpStream> {
+    async fn accept(&self) -> std::io::Result<(TcpStream, ListenerKind)> {
         poll_fn(|context| {
-            for ((listener, _), _) in &self.bound {
+            for ((listener, _), role) in &self.bound {
                 if let Poll::Ready(accepted) = listener.poll_accept(context) {
-                    return Poll::Ready(accepted.map(|(stream, _)| stream));
+                    return Poll::Ready(accepted.map(|(stream, _)| (stream, role.kind)));
                 }
             }
             Poll::Pending
@@ -180,8 +180,13 @@ impl BoundPorts {
 }
 
 /// Answers a connection in its own protocol.
-async fn answer_starting(socket: TcpStream, phase: StartPhase, settings: &ServerSettings) {
-    let Some(detected) = secure::detect_at_start(socket, settings).await else { return };
+async fn answer_starting(
+    socket: TcpStream,
+    kind: ListenerKind,
+    phase: StartPhase,
+    settings: &ServerSettings,
+) {
+    let Some(detected) = secure::detect_at_start(socket, kind, settings).await else { return };
     let Detected { mut stream, mut first, protocol } = detected;
     if protocol == FirstBytes::Http {
         // The answer depends on the first line.

@@ -15,6 +15,10 @@ pub enum FirstBytes {
     Resp,
     /// Arakoon's client protocol.
     Arakoon,
+    /// Riak's Protocol Buffers.
+    RiakPbc,
+    /// The same, and the client wishes to begin TLS.
+    RiakPbcStartTls,
     /// A protocol that this port does not serve.
     Foreign(ForeignProtocol),
 }
@@ -56,6 +60,8 @@ pub const FIRST_BYTES_MAX: usize = 512;
 /// First byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 const ARAKOON_MAGIC: [u8; 4] = [0x00, 0x00, 0xff, 0xb1];
+/// Frame `RpbStartTls`, and the answer to it.
+pub const START_TLS: [u8; 5] = [0x00, 0x00, 0x00, 0x01, 0xff];
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 /// HTTP methods that are no Redis command. `GET` is both: the end of its line decides.
 const HTTP_METHODS: [&[u8]; 9] =
@@ -120,6 +126,19 @@ pub fn detect_arakoon(first: &[u8]) -> FirstBytes {
         return FirstBytes::Foreign(ForeignProtocol::Tls);
     }
     match_magic(first, &ARAKOON_MAGIC, FirstBytes::Arakoon)
+}
+
+/// Detects Riak's Protocol Buffers, on a port that serves nothing else: any frame whose length is
+/// allowed, as its first byte shows.
+pub fn detect_pbc(first: &[u8]) -> FirstBytes {
+    match first {
+        [] => FirstBytes::More,
+        [TLS_HANDSHAKE, ..] => FirstBytes::Foreign(ForeignProtocol::Tls),
+        [0, ..] if first.starts_with(&START_TLS) => FirstBytes::RiakPbcStartTls,
+        [0, ..] if START_TLS.starts_with(first) => FirstBytes::More,
+        [0, ..] => FirstBytes::RiakPbc,
+        _ => FirstBytes::Foreign(ForeignProtocol::Unknown),
+    }
 }
 
 fn match_magic(first: &[u8], magic: &[u8], protocol: FirstBytes) -> FirstBytes {

@@ -104,7 +104,7 @@ impl FrontEnds {
 
     /// Returns the addresses of the listeners, in this order: the clients' address, the operators'
     /// if it is another, those of Arakoon's clients, those of Riak's clients, those of
-    /// `listen_also`.
+    /// its clients by Protocol Buffers, those of `listen_also`.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -178,8 +178,9 @@ fn listeners(
     let arakoon = settings.arakoon_listen.iter();
     let arakoon = arakoon.map(|it| ("arakoon_listen", ListenerKind::Arakoon, *it));
     let riak = settings.riak_listen.iter().map(|it| ("riak_listen", ListenerKind::Riak, *it));
+    let pbc = settings.pbc_listen.iter().map(|it| ("pbc_listen", ListenerKind::RiakPbc, *it));
     let also = settings.listen_also.iter().map(|it| ("listen_also", ListenerKind::Clients, *it));
-    main.into_iter().chain(operators).chain(arakoon).chain(riak).chain(also)
+    main.into_iter().chain(operators).chain(arakoon).chain(riak).chain(pbc).chain(also)
 }
 
 /// Reports the listeners beyond this machine to the node, if there are any that take plain

@@ -38,6 +38,9 @@ pub fn plain(protocol: FirstBytes) -> Vec<u8> {
     match protocol {
         FirstBytes::Resp => format!("-ERR {TEXT}\r\n").into_bytes(),
         FirstBytes::Arakoon | FirstBytes::More => Vec::new(),
+        FirstBytes::RiakPbc | FirstBytes::RiakPbcStartTls => {
+            pbc_error("Security is enabled, please STARTTLS first")
+        }
         FirstBytes::Http | FirstBytes::Riak => {
             let upgrade = "upgrade: TLS/1.3, HTTP/1.1\r\nconnection: upgrade, close\r\n";
             http_error(("426 Upgrade Required", upgrade), ("forbidden", "denied"), TEXT)
@@ -61,6 +64,7 @@ pub fn not_yet(protocol: FirstBytes) -> Vec<u8> {
             http_error(("403 Forbidden", headers), ("forbidden", "denied"), TEXT)
         }
         FirstBytes::Arakoon | FirstBytes::More => Vec::new(),
+        FirstBytes::RiakPbc | FirstBytes::RiakPbcStartTls => pbc_error(TEXT),
         FirstBytes::Foreign(ForeignProtocol::MemcachedText) => {
             format!("SERVER_ERROR {TEXT}\r\n").into_bytes()
         }
@@ -77,6 +81,9 @@ pub fn too_many(protocol: FirstBytes, limit: usize) -> Vec<u8> {
             return format!("-ERR max number of clients reached ({limit})\r\n").into_bytes();
         }
         FirstBytes::Arakoon => return arakoon::too_many_clients_answer(),
+        FirstBytes::RiakPbc | FirstBytes::RiakPbcStartTls => {
+            return pbc_error(&format!("{limit} connections are open, the maximum"));
+        }
         FirstBytes::Foreign(ForeignProtocol::Tls) => return foreign(ForeignProtocol::Tls, &[]),
         FirstBytes::Http | FirstBytes::Riak | FirstBytes::More | FirstBytes::Foreign(_) => {}
     }
@@ -121,6 +128,7 @@ pub fn starting(phase: StartPhase, protocol: FirstBytes, first: &[u8]) -> Vec<u8
         }
         FirstBytes::Resp => format!("-LOADING {words}\r\n").into_bytes(),
         FirstBytes::Arakoon => arakoon::starting_answer(words),
+        FirstBytes::RiakPbc | FirstBytes::RiakPbcStartTls => pbc_error(words),
         FirstBytes::Foreign(other) => foreign(other, first),
         FirstBytes::Http | FirstBytes::Riak | FirstBytes::More => unavailable(reason.name(), words),
     }
@@ -129,6 +137,13 @@ pub fn starting(phase: StartPhase, protocol: FirstBytes, first: &[u8]) -> Vec<u8
 /// Returns true if the request is the health check `/live`.
 fn is_live(first: &[u8]) -> bool {
     [&b"GET /live "[..], b"GET /live?"].iter().any(|begin| first.starts_with(begin))
+}
+
+/// Returns an error as a frame of Riak's Protocol Buffers.
+fn pbc_error(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    riak_pbc::append_error(&mut out, text);
+    out
 }
 
 fn unavailable(reason: &str, detail: &str) -> Vec<u8> {

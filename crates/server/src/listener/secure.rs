@@ -3,7 +3,7 @@
 //! The first bytes tell TLS from the other protocols, so one port serves both; inside TLS the
 //! protocols are told apart as ever. What may not be plain is refused in its own protocol.
 
-use super::first_bytes::{self, FirstBytes, ForeignProtocol};
+use super::first_bytes::{self, FirstBytes, ForeignProtocol, START_TLS};
 use super::refusal::{self, send_and_close};
 use crate::connection::{ListenerKind, Shutdown};
 use crate::read_buffer::CLOSE_GRACE_MS;
@@ -14,7 +14,7 @@ use bytes::BytesMut;
 use std::future::Future;
 use std::time::Duration;
 use tls::{ListenerMode, Stream, Tls};
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -49,6 +49,12 @@ pub(super) async fn detect(
             // A client that began a handshake has shown nothing of its protocol yet.
             read_in_time(stream, detect, time_limit, &mut shutdown).await
         }
+        (Stream::Plain(socket), Some(tls))
+            if protocol == FirstBytes::RiakPbcStartTls && mode != ListenerMode::Off =>
+        {
+            let stream = start_tls(tls, socket, first, shared).await?;
+            read_in_time(stream, detect, time_limit, &mut shutdown).await
+        }
         (stream, _) if !is_handshake && mode == ListenerMode::Required => {
             shared.counters.count_refused();
             shared.warn_limited(|| {
@@ -63,11 +69,26 @@ pub(super) async fn detect(
     }
 }
 
+/// Confirms the begin of TLS to a client of Riak's Protocol Buffers, and carries out the handshake.
+/// `None`: the connection has ended, or its handshake failed.
+async fn start_tls(
+    tls: &Tls,
+    mut socket: TcpStream,
+    mut first: BytesMut,
+    shared: &Shared,
+) -> Option<Stream> {
+    let _ = first.split_to(START_TLS.len());
+    // A socket that has sent nothing takes a few bytes at once.
+    socket.write_all(&START_TLS).await.ok()?;
+    handshake(tls, socket, first, shared).await
+}
+
 /// Returns the detection of the protocols that a listener serves.
 fn detector(kind: ListenerKind) -> fn(&[u8]) -> FirstBytes {
     // On a port of Arakoon's alone, one byte suffices to recognize a foreign protocol.
     match kind {
         ListenerKind::Arakoon => first_bytes::detect_arakoon,
+        ListenerKind::RiakPbc => first_bytes::detect_pbc,
         _ => first_bytes::detect,
     }
 }
@@ -165,17 +186,23 @@ pub(super) fn refused_certificate(
 /// connections are answered then.
 pub(super) async fn detect_at_start(
     socket: TcpStream,
+    kind: ListenerKind,
     settings: &ServerSettings,
 ) -> Option<Detected> {
+    // Only this port's clients can read answers of its protocol; others detect theirs in any port.
+    let detect = match kind {
+        ListenerKind::RiakPbc => detector(kind),
+        _ => first_bytes::detect,
+    };
     let mut stream = Stream::from(socket);
     let mut first = BytesMut::with_capacity(FIRST_BUFFER_BYTES);
-    let mut protocol = read_first_bytes(&mut stream, &mut first, first_bytes::detect).await?;
+    let mut protocol = read_first_bytes(&mut stream, &mut first, detect).await?;
     let mode = settings.tls_mode();
     if mode != ListenerMode::Off && protocol == FirstBytes::Foreign(ForeignProtocol::Tls) {
         let (Stream::Plain(socket), Some(tls)) = (stream, &settings.tls) else { return None };
         stream = tls.accept_client(socket, first).await.ok()?;
         first = BytesMut::with_capacity(FIRST_BUFFER_BYTES);
-        protocol = read_first_bytes(&mut stream, &mut first, first_bytes::detect).await?;
+        protocol = read_first_bytes(&mut stream, &mut first, detect).await?;
     } else if mode == ListenerMode::Required {
         send_and_close(stream, &refusal::plain(protocol)).await;
         return None;

@@ -1,7 +1,5 @@
 //! Counters of answers to Riak's clients, which no other front-end needs.
 
-use super::render::Form;
-use super::translate::RiakShape;
 use crate::minute::MinuteCounter;
 use base::datatype::{FieldKind, TypeOperation};
 use base::{AvailableCall, Body, Call, Error, Reply, Request};
@@ -72,7 +70,7 @@ pub(crate) struct MinuteRate {
 }
 
 impl MinuteRate {
-    fn record(&self, second: u64) {
+    pub(super) fn record(&self, second: u64) {
         self.total.fetch_add(1, Relaxed);
         self.minute.record(second);
     }
@@ -152,11 +150,11 @@ impl RiakCounters {
     pub(super) fn record_answer(
         &self,
         is_read: bool,
-        shape: &RiakShape,
+        is_name_list: bool,
         reply: &Result<Reply, Error>,
         second: u64,
     ) {
-        if is_name_list(shape) && reply.is_err() {
+        if is_name_list && reply.is_err() {
             self.lists_failed.record(second);
         }
         let Ok(reply) = reply else { return };
@@ -192,8 +190,8 @@ impl RiakCounters {
     }
 
     /// Counts a list of names, as in progress until the returned guard is dropped.
-    pub(super) fn begin_list(&self, shape: &RiakShape, second: u64) -> Option<ActiveList<'_>> {
-        if !is_name_list(shape) {
+    pub(super) fn begin_list(&self, is_name_list: bool, second: u64) -> Option<ActiveList<'_>> {
+        if !is_name_list {
             return None;
         }
         self.lists.record(second);
@@ -210,12 +208,6 @@ impl RiakCounters {
         // Changes of the other types can't be distinguished, so they are left out.
         gets.chain(puts.filter(|(_, kind, _)| ["counter", "map"].contains(kind)))
     }
-}
-
-/// Returns true for lists of keys and buckets, and false for index queries, which Riak counts
-/// apart.
-fn is_name_list(shape: &RiakShape) -> bool {
-    matches!(shape.0, Form::Keys { .. } | Form::Buckets { .. })
 }
 
 #[cfg(test)]

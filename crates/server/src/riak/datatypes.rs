@@ -169,18 +169,26 @@ pub(super) fn render_error(form: &Form, error: &Error) -> RiakResponse {
     let answer = errors::answer(error);
     match (form, error.reason) {
         (Form::Counter, Reason::NotSupported) => {
-            let text = "Counters require bucket property 'allow_mult=true'";
-            RiakResponse { status: 409, body: text.into(), ..answer }
+            RiakResponse { status: 409, body: NO_COUNTERS.into(), ..answer }
         }
         (Form::Typed(options), Reason::NotSupported) => {
-            let has_plain_values = error.text().contains("bucket of plain values");
-            let body = match options.may_be_counter {
-                _ if !has_plain_values => answer.body,
-                true => "Bucket must be allow_mult=true\n".into(),
-                false => "Bucket datatype 'undefined' is not a supported type.\n".into(),
-            };
+            let text = plain_values_text(error, options.may_be_counter);
+            let body = text.map_or(answer.body.clone(), |text| format!("{text}\n").into());
             RiakResponse { status: 403, body, ..answer }
         }
         _ => answer,
     }
+}
+
+/// Refusal of a legacy counter in a bucket that keeps one value.
+pub(super) const NO_COUNTERS: &str = "Counters require bucket property 'allow_mult=true'";
+
+/// Returns Riak's text if the error is that a bucket of plain values has no data types.
+/// `may_be_counter`: the request is valid for a legacy counter, too.
+pub(super) fn plain_values_text(error: &Error, may_be_counter: bool) -> Option<&'static str> {
+    let has_plain_values = error.text().contains("bucket of plain values");
+    has_plain_values.then_some(match may_be_counter {
+        true => "Bucket must be allow_mult=true",
+        false => "Bucket datatype 'undefined' is not a supported type.",
+    })
 }

@@ -1,14 +1,12 @@
 //! Deadline of a list that a Riak client asked for with a timeout.
 
-use super::RiakShape;
 use base::{Error, Reason, Reply};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// Returns the time by which a list must be complete. `None`: no limit.
-pub(super) fn deadline(shape: &RiakShape) -> Option<Instant> {
-    let timeout = shape.timeout_ms().map(Duration::from_millis)?;
-    Instant::now().checked_add(timeout)
+pub(super) fn deadline(timeout_ms: Option<u64>) -> Option<Instant> {
+    Instant::now().checked_add(Duration::from_millis(timeout_ms?))
 }
 
 /// Waits for a reply until the deadline. Fails with `DeadlinePassed` after it.

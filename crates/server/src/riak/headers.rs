@@ -8,6 +8,7 @@ use base::{Content, Context, Headers, Link, Sibling};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use std::collections::BTreeSet;
 
 pub(super) const VCLOCK: &str = "X-Riak-Vclock";
 const META: &str = "x-riak-meta-";
@@ -88,27 +89,39 @@ fn meta(request: &RiakRequest) -> Vec<(Bytes, Bytes)> {
 
 fn indexes(request: &RiakRequest) -> Result<Vec<(Bytes, Bytes)>, RiakResponse> {
     let mut indexes = Vec::new();
-    let mut errors = String::new();
     for (name, values) in &request.headers {
         let Some(field) = strip_prefix_ignore_case(name, INDEX) else { continue };
-        let field = field.to_ascii_lowercase();
-        if !field.ends_with("_bin") && !field.ends_with("_int") {
-            errors.push_str(&format!("Unknown field type for field: '{field}'.\n"));
-            continue;
-        }
+        let field = Bytes::copy_from_slice(field.as_bytes());
         for value in values.split(|byte| *byte == b',') {
             let value = value.strip_prefix(b" ").unwrap_or(value);
-            let text = String::from_utf8_lossy(value);
-            if field.ends_with("_int") && text.parse::<i128>().is_err() {
-                let line = format!("Could not parse field '{field}', value '{text}'.\n");
-                errors.push_str(&line);
-            }
-            indexes.push((Bytes::from(field.clone()), Bytes::copy_from_slice(value)));
+            indexes.push((field.clone(), values.slice_ref(value)));
         }
+    }
+    index_entries(indexes).map_err(|errors| RiakResponse::text(400, errors))
+}
+
+/// Returns the index entries of a value, as they are kept: fields in lower case, in order, none
+/// twice. Errors: a line for each field and value that can't be one.
+pub(super) fn index_entries(entries: Vec<(Bytes, Bytes)>) -> Result<Vec<(Bytes, Bytes)>, String> {
+    let (mut indexes, mut errors) = (Vec::with_capacity(entries.len()), String::new());
+    let mut unknown_fields = BTreeSet::new();
+    for (field, value) in entries {
+        let field = field.to_ascii_lowercase();
+        let (name, text) = (String::from_utf8_lossy(&field), String::from_utf8_lossy(&value));
+        if !field.ends_with(b"_bin") && !field.ends_with(b"_int") {
+            if unknown_fields.insert(field.clone()) {
+                errors.push_str(&format!("Unknown field type for field: '{name}'.\n"));
+            }
+            continue;
+        }
+        if field.ends_with(b"_int") && text.parse::<i128>().is_err() {
+            errors.push_str(&format!("Could not parse field '{name}', value '{text}'.\n"));
+        }
+        indexes.push((Bytes::from(field), value));
     }
     indexes.sort_unstable();
     indexes.dedup();
-    if errors.is_empty() { Ok(indexes) } else { Err(RiakResponse::text(400, errors)) }
+    if errors.is_empty() { Ok(indexes) } else { Err(errors) }
 }
 
 /// Parses the links of a `Link` header, without the bucket's own `rel`. Commas in names are

@@ -91,7 +91,7 @@ impl IndexForm {
 
 /// Returns the continuation behind these rows. `None`: there are fewer than the query asks for. As
 /// in Riak, a client gets one with as many rows as it asked for, though no row may follow.
-fn continuation(
+pub(super) fn continuation(
     bucket: &BucketName,
     query: &IndexQuery,
     page: &IndexPage,

@@ -5,6 +5,8 @@
 //! resources: `/riak/B/K`, `/buckets/B/keys/K`, `/types/T/buckets/B/keys/K`. A bucket without a
 //! type has the type `available`. Its name may be any bytes and is stored percent-encoded.
 //!
+//! `pbc/` serves the Protocol Buffers interface with the same meaning.
+//!
 //! Promises: header names, error texts and the bytes of parts are those that Riak's clients read;
 //! siblings are never hidden; no input causes a panic.
 //! Never: keeps state beyond a connection.
@@ -27,6 +29,7 @@ mod pages;
 mod parameters;
 mod parts;
 mod path;
+pub(crate) mod pbc;
 mod properties;
 mod render;
 mod request;

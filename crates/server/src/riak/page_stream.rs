@@ -5,7 +5,8 @@ use super::deadline::{deadline, with_deadline};
 use super::pages::{names_bytes, split_page};
 use super::serve::{ConnectionEnd, RiakConnection};
 use super::{RiakShape, append_page, frame, next_page, render};
-use crate::buffer_budget::overloaded;
+use crate::buffer_budget::{BufferBudget, overloaded};
+use crate::shared::Shared;
 use base::limits::ANSWER_WRITE_MS_MAX;
 use base::{Body, Error, Reason, Reply, Request};
 use std::time::Duration;
@@ -23,31 +24,16 @@ impl RiakConnection {
     pub(super) async fn all_pages(&mut self, request: Request) -> Result<Reply, Error> {
         let mut reply = self.submit(request.clone()).await?;
         let mut bytes = names_bytes(&reply.body);
-        self.reserve_list(bytes)?;
+        reserve_list(&mut self.budget, bytes, &self.shared)?;
         let mut next = next_page(&request, &reply.body);
         while let Some(request) = next {
             let page = self.submit((*request).clone()).await?;
             bytes += names_bytes(&page.body);
-            self.reserve_list(bytes)?;
+            reserve_list(&mut self.budget, bytes, &self.shared)?;
             next = next_page(&request, &page.body);
             append_page(&mut reply.body, page.body);
         }
         Ok(reply)
-    }
-
-    /// Reserves memory for a list with this many bytes of names. Fails if it is too large or no
-    /// memory is free.
-    fn reserve_list(&mut self, bytes: usize) -> Result<(), Error> {
-        if bytes > NAMES_BYTES_MAX {
-            let text = format!(
-                "the list has more than {NAMES_BYTES_MAX} bytes of names: request a stream"
-            );
-            return Err(Error::new(Reason::TooLarge, text));
-        }
-        match self.budget.try_reserve(LIST_COPIES * bytes, &self.shared) {
-            true => Ok(()),
-            false => Err(overloaded()),
-        }
     }
 
     /// Sends pages as chunks, in documents of their own.
@@ -57,9 +43,10 @@ impl RiakConnection {
         mut shape: RiakShape,
         keep_alive: bool,
     ) -> Result<u16, ConnectionEnd> {
-        let (mut request, list_deadline) = (request, deadline(&shape));
+        let (mut request, list_deadline) = (request, deadline(shape.timeout_ms()));
         let (shared, counters) = (self.shared.clone(), self.counters.clone());
-        let _active_list = counters.begin_list(&shape, shared.clock.unix_ms() / 1_000);
+        let _active_list =
+            counters.begin_list(shape.is_name_list(), shared.clock.unix_ms() / 1_000);
         let mut reply = with_deadline(list_deadline, self.submit(request.clone())).await;
         // A client that requested a stream closes its connection on any other status.
         if reply.as_ref().is_err_and(|error| error.reason != Reason::DeadlinePassed) {
@@ -83,7 +70,7 @@ impl RiakConnection {
                 }
             }
             let page = std::mem::replace(&mut found.body, Body::Done);
-            if !self.wait_for_memory(names_bytes(&page)).await {
+            if !wait_for_memory(&mut self.budget, names_bytes(&page), &self.shared).await {
                 reply = Err(overloaded());
                 break;
             }
@@ -96,25 +83,47 @@ impl RiakConnection {
             request = *next;
             reply = with_deadline(list_deadline, self.submit(request.clone())).await;
         }
-        counters.record_answer(false, &shape, &reply, shared.clock.unix_ms() / 1_000);
+        counters.record_answer(false, shape.is_name_list(), &reply, shared.clock.unix_ms() / 1_000);
         let mut last = frame::chunk(&shape.stream_end(reply.is_ok(), continuation.as_ref()));
         last.extend_from_slice(b"0\r\n\r\n");
         self.write(&last).await?;
         Ok(200)
     }
+}
 
-    /// Waits for memory for a page of a stream, as long as a client may take to read one. Returns
-    /// false if none became free. The previous page's memory is released first: two streams could
-    /// otherwise block each other.
-    async fn wait_for_memory(&mut self, bytes: usize) -> bool {
-        let deadline = Instant::now() + Duration::from_millis(ANSWER_WRITE_MS_MAX);
-        self.budget.release();
-        while !self.budget.try_reserve(bytes, &self.shared) {
-            if Instant::now() >= deadline {
-                return false;
-            }
-            sleep(Duration::from_millis(MEMORY_RETRY_MS)).await;
-        }
-        true
+/// Reserves memory for a list with this many bytes of names. Fails if it is too large or no memory
+/// is free.
+pub(super) fn reserve_list(
+    budget: &mut BufferBudget,
+    bytes: usize,
+    shared: &Shared,
+) -> Result<(), Error> {
+    if bytes > NAMES_BYTES_MAX {
+        let text =
+            format!("the list has more than {NAMES_BYTES_MAX} bytes of names: request a stream");
+        return Err(Error::new(Reason::TooLarge, text));
     }
+    match budget.try_reserve(LIST_COPIES * bytes, shared) {
+        true => Ok(()),
+        false => Err(overloaded()),
+    }
+}
+
+/// Waits for memory for a page of a stream, as long as a client may take to read one. Returns false
+/// if none became free. The previous page's memory is released first: two streams could otherwise
+/// block each other.
+pub(super) async fn wait_for_memory(
+    budget: &mut BufferBudget,
+    bytes: usize,
+    shared: &Shared,
+) -> bool {
+    let deadline = Instant::now() + Duration::from_millis(ANSWER_WRITE_MS_MAX);
+    budget.release();
+    while !budget.try_reserve(bytes, shared) {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        sleep(Duration::from_millis(MEMORY_RETRY_MS)).await;
+    }
+    true
 }

@@ -8,6 +8,11 @@ use base::{FetchOptions, Quorum, StoreOptions};
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
+    /// Returns a query of these names and values.
+    pub(super) fn from_pairs(pairs: Vec<(String, String)>) -> Query {
+        Query(pairs)
+    }
+
     pub(super) fn parse(text: &str) -> Query {
         let decode_text = |text: &str| {
             let bytes = decode(text, PlusMeaning::Blank).unwrap_or_default();

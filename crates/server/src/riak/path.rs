@@ -213,9 +213,21 @@ fn index(
     Ok(Resource::Index(bucket?, IndexPath { field, terms }))
 }
 
+/// Refusal of a bucket's name.
+const INVALID_NAME: &str = "a bucket's name has at most 255 bytes, counted percent-encoded";
+
 fn bucket(kind: Option<&str>, name: &str, style: Style) -> Result<PathBucket, &'static str> {
-    const INVALID_NAME: &str = "a bucket's name has at most 255 bytes, counted percent-encoded";
     let client_name = decode(name, PlusMeaning::Blank).ok_or(INVALID_NAME)?;
+    bucket_of(kind, client_name, style)
+}
+
+/// Returns the bucket of this type that clients call by this name. Without a type it is that of
+/// paths without one.
+pub(super) fn bucket_of(
+    kind: Option<&str>,
+    client_name: Bytes,
+    style: Style,
+) -> Result<PathBucket, &'static str> {
     let mut encoded = String::new();
     // Encode a leading dot: as part of a path it could name a directory.
     let rest = client_name.strip_prefix(b".");

@@ -47,6 +47,15 @@ pub(super) fn changes(
     };
     let props = document.as_ref().and_then(|document| document.get("props")?.as_object());
     let props = props.ok_or_else(|| RiakResponse::text(400, FORM))?;
+    changes_of(props, bucket).map_err(refused)
+}
+
+/// Returns the changes that a document of properties makes to a bucket of this name or to a type
+/// (`None`). Errors: an error for each property with a wrong value.
+pub(super) fn changes_of(
+    props: &Map<String, Value>,
+    bucket: Option<&[u8]>,
+) -> Result<Changes, Map<String, Value>> {
     let (mut changes, mut errors) = (Changes::new(), Map::new());
     for (name, value) in props {
         let parsed = match (name.as_str(), bucket) {
@@ -62,7 +71,7 @@ pub(super) fn changes(
             Err(text) => drop(errors.insert(name.clone(), text.into())),
         }
     }
-    if errors.is_empty() { Ok(changes) } else { Err(refused(errors)) }
+    if errors.is_empty() { Ok(changes) } else { Err(errors) }
 }
 
 fn refused(errors: Map<String, Value>) -> RiakResponse {

@@ -238,12 +238,14 @@ impl RiakConnection {
         let (counters, second) = (self.counters.clone(), self.shared.clock.unix_ms() / 1_000);
         shape.set_claimant(|| statistics::local_name(&self.shared));
         let is_read = counters.count_request(&request, second);
-        let _active_list = counters.begin_list(&shape, second);
+        let _active_list = counters.begin_list(shape.is_name_list(), second);
         let reply = match shape.is_list() {
-            true => Box::pin(with_deadline(deadline(&shape), self.all_pages(request))).await,
+            true => {
+                Box::pin(with_deadline(deadline(shape.timeout_ms()), self.all_pages(request))).await
+            }
             false => self.submit(request).await,
         };
-        counters.record_answer(is_read, &shape, &reply, second);
+        counters.record_answer(is_read, shape.is_name_list(), &reply, second);
         // Counted before the answer is built: that of several siblings is a copy of all.
         if !self.budget.try_reserve(reply_bytes(&reply), &self.shared) {
             return self.without_memory(reply.is_ok());

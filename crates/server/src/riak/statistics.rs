@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Version of Riak with the same HTTP interface. Clients read it first, to select the features that
 /// they use.
-const VERSION: &str = "2.2.3";
+pub(super) const VERSION: &str = "2.2.3";
 /// Resources that are served, under the names by which clients look them up.
 const RESOURCES: [(&str, &str); 13] = [
     ("riak_kv_wm_bucket_type", "/types"),

@@ -12,8 +12,8 @@ use super::{datatypes, index_query, properties, statistics};
 use crate::http::Method;
 use base::properties::Changes;
 use base::{
-    AvailableCall, Body, BucketName, Call, Condition, DirectoryCall, Error, Key, Reply, Request,
-    Store, StoreOptions, Vtag,
+    AvailableCall, Body, BucketName, Call, Condition, DirectoryCall, Error, FetchOptions, Key,
+    Reply, Request, Store, StoreOptions, Vtag,
 };
 
 /// Way in which a request is carried out.
@@ -42,6 +42,12 @@ impl RiakShape {
     /// Returns true if the answer is a list.
     pub(super) fn is_list(&self) -> bool {
         self.list().is_some()
+    }
+
+    /// Returns true for lists of keys and buckets, and false for index queries, which Riak counts
+    /// apart.
+    pub(super) fn is_name_list(&self) -> bool {
+        matches!(self.0, Form::Keys { .. } | Form::Buckets { .. })
     }
 
     /// Returns the client's time limit for the complete answer in milliseconds, if it set one.
@@ -262,10 +268,21 @@ fn remove(
     store.w = store.w.or(rw);
     store.return_body = false;
     let context = context(request, super::headers::VCLOCK)?;
-    let read = call_on(&bucket.name, AvailableCall::Fetch { key: key.clone(), options: fetch });
-    let next = FollowUp::Remove { key, context, options: store };
+    let (read, pending) = remove_after_read((&bucket.name, key), context, (fetch, store));
     let conditions = Conditions::from_request(request);
-    Ok(RiakPlan::ReadFirst(read, PendingPlan { bucket: bucket.name.clone(), conditions, next }))
+    Ok(RiakPlan::ReadFirst(read, PendingPlan { conditions, ..pending }))
+}
+
+/// Returns the read that precedes a delete, and the delete that follows it.
+pub(super) fn remove_after_read(
+    (bucket, key): (&BucketName, Key),
+    context: Option<base::Context>,
+    (fetch, options): (FetchOptions, StoreOptions),
+) -> (Box<Request>, PendingPlan) {
+    let read = call_on(bucket, AvailableCall::Fetch { key: key.clone(), options: fetch });
+    let next = FollowUp::Remove { key, context, options };
+    let conditions = Conditions::default();
+    (read, PendingPlan { bucket: bucket.clone(), conditions, next })
 }
 
 /// Makes the next plan of a request from the reply to its read.

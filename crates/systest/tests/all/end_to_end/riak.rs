@@ -17,17 +17,24 @@ use systest::server::{Server, Setup};
 struct ThreeNodes {
     servers: Vec<Option<Server>>,
     riak_addresses: Vec<SocketAddr>,
+    pbc_addresses: Vec<SocketAddr>,
 }
 
 impl ThreeNodes {
     fn start(scratch: &Scratch) -> ThreeNodes {
-        let mut cluster = ThreeNodes { servers: Vec::new(), riak_addresses: Vec::new() };
+        let mut cluster = ThreeNodes {
+            servers: Vec::new(),
+            riak_addresses: Vec::new(),
+            pbc_addresses: Vec::new(),
+        };
         for node in 0..3 {
-            let (peers, riak) = (free_address().to_string(), free_address());
+            let (peers, riak, pbc) =
+                (free_address().to_string(), free_address(), free_address());
             let name = format!("n{node}");
             let setup = Setup::new(&scratch.join(&name));
             let setup = setup.with_args(&["--name", &name, "--peer-listen", &peers]);
             let setup = setup.with_args(&["--riak-listen", &riak.to_string()]);
+            let setup = setup.with_args(&["--pbc-listen", &pbc.to_string()]);
             let mut setup =
                 setup.with_args(&["--memory-bytes-max", "16MiB", "--segment-bytes", "4MiB"]);
             if let Some(first) = cluster.servers.first().and_then(Option::as_ref) {
@@ -36,6 +43,7 @@ impl ThreeNodes {
             setup.listen = free_address().to_string();
             cluster.servers.push(Some(Server::must_start(&setup)));
             cluster.riak_addresses.push(riak);
+            cluster.pbc_addresses.push(pbc);
         }
         let end = Instant::now() + Duration::from_secs(60);
         while !cluster.tool(&["cluster", "ring", "init"]).contains("\nn2 ") {
@@ -93,8 +101,8 @@ impl ThreeNodes {
     }
 }
 
-/// Runs modules of the client's own tests.
-fn run_modules(name: &str, modules: &[&str]) {
+/// Runs modules of the client's own tests, by `http` or `pbc`.
+fn run_modules(name: &str, protocol: &str, modules: &[&str]) {
     let python = match find_python() {
         Ok(python) => python,
         Err(reason) => return skipped(name, &reason),
@@ -103,7 +111,11 @@ fn run_modules(name: &str, modules: &[&str]) {
     let three = ThreeNodes::start(&scratch).create_types().await_tag_index();
     let script = systest::tidy::root().join("crates/systest/clients/riak_suite.py");
     let mut command = Command::new(python);
-    command.arg(script).arg(three.riak_addresses[0].port().to_string()).args(modules);
+    let addresses = match protocol {
+        "pbc" => &three.pbc_addresses,
+        _ => &three.riak_addresses,
+    };
+    command.arg(script).arg(protocol).arg(addresses[0].port().to_string()).args(modules);
     let result = super::output(command);
     let stdout = String::from_utf8_lossy(&result.stdout).into_owned();
     assert!(result.status.success(), "{stdout}{}", String::from_utf8_lossy(&result.stderr));
@@ -112,12 +124,12 @@ fn run_modules(name: &str, modules: &[&str]) {
 
 #[test]
 fn riak_python_client_passes_its_kv_and_datatype_tests() {
-    run_modules("Riak's Python client against three nodes", &["kv", "datatypes"]);
+    run_modules("Riak's Python client against three nodes", "http", &["kv", "datatypes"]);
 }
 
 #[test]
 fn riak_python_client_passes_its_index_tests() {
-    run_modules("Riak's Python client queries three nodes", &["2i"]);
+    run_modules("Riak's Python client queries three nodes", "http", &["2i"]);
 }
 
 #[test]
@@ -126,7 +138,28 @@ fn riak_python_client_passes_its_remaining_tests() {
     if short_or_long(0, 1) == 0 {
         return skipped(name, "takes half a minute: CREDENZA_TEST_LONG=1");
     }
-    run_modules(name, &["btypes", "client", "pool"]);
+    run_modules(name, "http", &["btypes", "client", "pool"]);
+}
+
+#[test]
+fn riak_python_client_passes_its_kv_and_datatype_tests_by_protocol_buffers() {
+    let name = "Riak's Python client by Protocol Buffers against three nodes";
+    run_modules(name, "pbc", &["kv", "datatypes"]);
+}
+
+#[test]
+fn riak_python_client_passes_its_index_tests_by_protocol_buffers() {
+    let name = "Riak's Python client queries three nodes by Protocol Buffers";
+    run_modules(name, "pbc", &["2i"]);
+}
+
+#[test]
+fn riak_python_client_passes_its_remaining_tests_by_protocol_buffers() {
+    let name = "Riak's Python client by Protocol Buffers against three nodes, the rest";
+    if short_or_long(0, 1) == 0 {
+        return skipped(name, "takes half a minute: CREDENZA_TEST_LONG=1");
+    }
+    run_modules(name, "pbc", &["btypes", "client", "pool"]);
 }
 
 /// A process that is killed at the end of the test.
