@@ -7,7 +7,7 @@
 use base::limits::TYPE_DEPTH_MAX;
 
 /// Largest number of fields in a message, those of the messages in it among them.
-pub(crate) const FIELDS_MAX: usize = 65_536;
+pub(crate) const FIELDS_MAX: usize = 16_384;
 /// Largest nesting: each level of a map is an update and an operation, inside of the request and
 /// its operation.
 const DEPTH_MAX: usize = 2 * TYPE_DEPTH_MAX + 4;

@@ -16,4 +16,4 @@ mod operators;
 mod quotas;
 mod slow;
 pub mod test_server;
-mod tls_listeners;
+pub mod tls_listeners;

@@ -21,15 +21,15 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 pub(super) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Server with TLS, and an authority for its clients.
-pub(super) struct SecureServer {
-    pub(super) server: TestServer,
+pub(crate) struct SecureServer {
+    pub(crate) server: TestServer,
     authority: Authority,
     folder: TempDir,
-    pub(super) runtime: Runtime,
+    pub(crate) runtime: Runtime,
 }
 
 impl SecureServer {
-    pub(super) fn start(tls: TlsSettings, settings: ServerSettings) -> SecureServer {
+    pub(crate) fn start(tls: TlsSettings, settings: ServerSettings) -> SecureServer {
         let now = SystemTime::now();
         let authority = Authority::create("shop", now).expect("a valid name");
         let folder = TempDir::new().expect("a scratch folder");
@@ -62,7 +62,7 @@ impl SecureServer {
     }
 
     /// Returns the TLS of a client with this identity.
-    pub(super) fn client(&self, identity: Option<(Purpose, &str)>) -> TlsClient {
+    pub(crate) fn client(&self, identity: Option<(Purpose, &str)>) -> TlsClient {
         let now = SystemTime::now();
         let own = identity.map(|(purpose, name)| {
             let issued = self.authority.issue(purpose, name, &[], now..now + DAY);
@@ -83,7 +83,7 @@ impl SecureServer {
     }
 
     /// Sends bytes through TLS and returns the beginning of the answer; empty if there is none.
-    pub(super) fn exchange(&self, client: &TlsClient, listener: usize, bytes: &[u8]) -> Vec<u8> {
+    pub(crate) fn exchange(&self, client: &TlsClient, listener: usize, bytes: &[u8]) -> Vec<u8> {
         self.runtime.block_on(async {
             match self.connect(client, listener).await {
                 Ok(stream) => answer(stream, bytes).await,
@@ -123,7 +123,7 @@ async fn answer(mut stream: Stream, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Does the same on a connection that stays open.
-pub(super) async fn ask(stream: &mut Stream, bytes: &[u8]) -> Vec<u8> {
+pub(crate) async fn ask(stream: &mut Stream, bytes: &[u8]) -> Vec<u8> {
     let exchange = async {
         stream.write_all(bytes).await?;
         stream.flush().await?;
@@ -139,7 +139,7 @@ pub(super) fn http(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").into_bytes()
 }
 
-pub(super) fn listeners(mode: ListenerMode) -> TlsSettings {
+pub(crate) fn listeners(mode: ListenerMode) -> TlsSettings {
     TlsSettings { listeners: mode, ..TlsSettings::default() }
 }
 

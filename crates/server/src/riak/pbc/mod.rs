@@ -16,3 +16,6 @@ mod render;
 mod serve;
 
 pub(crate) use serve::serve;
+
+#[cfg(test)]
+mod tests;

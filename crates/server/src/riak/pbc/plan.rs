@@ -39,8 +39,9 @@ pub(super) enum PbcPlan {
 pub(super) enum PbcShape {
     /// The values of a key. `seen`: a context that makes them needless.
     Object { head_only: bool, shows_tombstone: bool, seen: Option<Bytes> },
-    /// The outcome of a write. `key`: the one that the server generated.
-    Stored { head_only: bool, key: Option<Bytes> },
+    /// The outcome of a write. `key`: the one that the server generated. `unmet`: the text for a
+    /// condition that was not met.
+    Stored { head_only: bool, key: Option<Bytes>, unmet: &'static str },
     /// The outcome of a delete.
     Removed,
     /// Keys, in a stream.
@@ -254,10 +255,11 @@ fn store(put: RpbPutReq, random: u128) -> Planned {
     let unchanged = (put.if_not_modified == Some(true))
         .then(|| Condition::Unchanged(context.clone().unwrap_or_default()));
     let absent = (put.if_none_match == Some(true)).then_some(Condition::Absent);
+    let unmet = if unchanged.is_some() { "modified" } else { "match_found" };
     let condition = unchanged.or(absent);
     let store = Store { key, content, context, options, condition };
     let call = AvailableCall::Store(Box::new(store));
-    let shape = PbcShape::Stored { head_only, key: generated_key };
+    let shape = PbcShape::Stored { head_only, key: generated_key, unmet };
     Ok(PbcPlan::Submit(call_on(&bucket.name, call), shape))
 }
 

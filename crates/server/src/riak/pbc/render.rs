@@ -21,7 +21,7 @@ pub(super) fn render(out: &mut Vec<u8>, shape: &PbcShape, body: Body) -> Result<
             let seen = seen.as_ref().is_some_and(|seen| *seen == found.context.0);
             append_answer(out, &object(&found, *head_only, *shows_tombstone, seen));
         }
-        (PbcShape::Stored { head_only, key }, Body::Siblings(found)) => {
+        (PbcShape::Stored { head_only, key, .. }, Body::Siblings(found)) => {
             let RpbGetResp { content, vclock, .. } = object(&found, *head_only, true, false);
             append_answer(out, &RpbPutResp { content, vclock, key: key.clone() });
         }
@@ -186,6 +186,7 @@ pub(super) fn error_text(shape: &PbcShape, error: &Error) -> String {
         PbcShape::TypeChanged { may_be_counter, .. } if error.reason == Reason::NotSupported => {
             plain_values_text(error, *may_be_counter).map_or(plain_text, String::from)
         }
+        PbcShape::Stored { unmet, .. } if error.kind() == Kind::Conflict => (*unmet).into(),
         PbcShape::Altered(_) if error.kind() == Kind::Invalid => {
             format!("Invalid bucket properties: {plain_text}")
         }

@@ -28,8 +28,7 @@ impl ThreeNodes {
             pbc_addresses: Vec::new(),
         };
         for node in 0..3 {
-            let (peers, riak, pbc) =
-                (free_address().to_string(), free_address(), free_address());
+            let (peers, riak, pbc) = (free_address().to_string(), free_address(), free_address());
             let name = format!("n{node}");
             let setup = Setup::new(&scratch.join(&name));
             let setup = setup.with_args(&["--name", &name, "--peer-listen", &peers]);
@@ -107,7 +106,7 @@ fn run_modules(name: &str, protocol: &str, modules: &[&str]) {
         Ok(python) => python,
         Err(reason) => return skipped(name, &reason),
     };
-    let scratch = Scratch::new("riak-client");
+    let scratch = Scratch::new(&format!("riak-client-{protocol}-{}", modules.join("-")));
     let three = ThreeNodes::start(&scratch).create_types().await_tag_index();
     let script = systest::tidy::root().join("crates/systest/clients/riak_suite.py");
     let mut command = Command::new(python);

@@ -3,7 +3,7 @@
 //!
 //! The matches have no wildcard: a new variant does not compile before it names its row.
 
-use super::{Row, arakoon, http, resp};
+use super::{Row, arakoon, http, pbc, resp};
 use base::rights::Operate;
 use base::{
     AccessCall, AvailableCall, Call, ClusterCall, DirectoryCall, Read, RingCall, SessionCall,
@@ -198,6 +198,7 @@ fn all_rows() -> Vec<Row> {
         http::AVAILABLE,
         http::CLUSTER,
         http::RIAK,
+        pbc::MESSAGES,
         resp::DATA,
         resp::CLUSTER,
         arakoon::COMMANDS,

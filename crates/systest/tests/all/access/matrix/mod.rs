@@ -11,12 +11,14 @@ mod callers;
 mod complete;
 mod http;
 mod model;
+mod pbc;
 mod resp;
 mod second_decision;
 
 use super::turn_on;
 use callers::{HttpCaller, RespCaller};
 use model::{MatrixTarget, MatrixUser, NamedNeed, USERS, grant_texts, may, targets};
+use pbc::PbcCaller;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use systest::access::{AccessAdmin, AccessVerdict, basic};
@@ -27,6 +29,7 @@ use systest::report::{Figures, is_long_form};
 
 const PASSWORD: &str = "matrix-password";
 const ARAKOON_PORT: u16 = 7714;
+const PBC_PORT: u16 = 8087;
 /// User of Arakoon's listeners.
 const ARAKOON_USER: &str = "ark";
 /// Wrong verdicts that a failure shows.
@@ -163,6 +166,8 @@ impl MatrixSetup {
 fn start(scratch: &Scratch) -> MatrixSetup {
     let mut options = Options::new(3);
     let listener = format!("@ADDRESS:{ARAKOON_PORT}");
+    let pbc_listener = format!("@ADDRESS:{PBC_PORT}");
+    options.args.extend(["--pbc-listen", &pbc_listener].map(String::from));
     let args = ["--arakoon-listen", &listener, "--arakoon-clusters", "m,o"];
     options.args.extend(args.map(String::from));
     options.args.extend(["--arakoon-user", ARAKOON_USER].map(String::from));
@@ -272,6 +277,34 @@ fn try_resp(
     }
 }
 
+/// Tries all messages of Riak's Protocol Buffers at a node, as a user or as nobody.
+fn try_pbc(
+    setup: &MatrixSetup,
+    node: usize,
+    user: Option<&'static MatrixUser>,
+    report: &mut MatrixReport,
+) {
+    let client_address = setup.cluster.client_address(node);
+    let address = SocketAddr::new(client_address.ip(), PBC_PORT);
+    let login = user.map(|user| (user.name, setup.password(user.name)));
+    let mut caller = PbcCaller::new(address, login);
+    let mut admin = HttpCaller::new(client_address, Some(setup.header("admin")));
+    for target in targets("available/m", "available/o") {
+        for row in Row::parse_all(pbc::MESSAGES) {
+            if row.is_prepared {
+                admin.write_keys(&target);
+            }
+            let verdict = caller.ask(row.text, &target);
+            let is_allowed = match user {
+                Some(user) => may(user, &row.needs, &target),
+                None => row.is_open,
+            };
+            let name = user.map_or("no login", |user| user.name);
+            report.judge(("PBC", name), (&row, &target), is_allowed, &verdict);
+        }
+    }
+}
+
 #[test]
 fn every_operation_is_allowed_and_denied_as_the_documents_say_in_every_protocol() {
     let _permit = experiment();
@@ -288,6 +321,7 @@ fn every_operation_is_allowed_and_denied_as_the_documents_say_in_every_protocol(
                 report.node = node;
                 try_http(&setup, node, user, &mut report);
                 try_resp(&setup, node, user, &mut report);
+                try_pbc(&setup, node, user, &mut report);
             }
         }
     }
