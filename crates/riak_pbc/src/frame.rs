@@ -8,7 +8,7 @@ const LENGTH_BYTES: usize = 4;
 /// Bytes of a frame in front of its message: length and code.
 pub const FRAME_HEAD_BYTES: usize = LENGTH_BYTES + 1;
 
-/// What the bytes of a connection begin with.
+/// Beginning of the bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framed {
     /// A whole frame: its code, and its length with its head.

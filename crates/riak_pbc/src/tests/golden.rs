@@ -1,3 +1,5 @@
+//! Fixed bytes of frames.
+
 use super::{frame, text};
 use crate::*;
 use prost::Message;

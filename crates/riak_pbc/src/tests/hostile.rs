@@ -1,3 +1,5 @@
+//! Hostile frames and messages: each is refused within bounds.
+
 use super::{frame, text};
 use crate::structure::FIELDS_MAX;
 use crate::*;

@@ -1,3 +1,5 @@
+//! Meaning of messages in the types of `base`.
+
 use super::text;
 use crate::*;
 use base::available::TypeFound;

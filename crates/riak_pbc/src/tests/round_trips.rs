@@ -1,3 +1,5 @@
+//! Laws of encoding and decoding.
+
 use super::{frame, request};
 use crate::*;
 use base::{Content, Headers, Link, Sibling, Vtag};

@@ -119,6 +119,7 @@ const FUZZ_IMPORTS: &[&str] = &[
     "node",
     "server",
     "record_files",
+    "riak_pbc",
     SIMULATOR,
 ];
 
@@ -234,7 +235,7 @@ pub const CRATES: [CrateRule; 37] = [
     },
     CrateRule {
         name: "systest",
-        imports: &["base", "logic", "store", "node", "server", "tls", "cli", "bench"],
+        imports: &["base", "logic", "store", "node", "riak_pbc", "server", "tls", "cli", "bench"],
         never: &[],
     },
 ];

@@ -2,7 +2,7 @@
 //!
 //! Until it, a client may send only small requests, and is answered only what it needs to log in.
 
-use super::serve::{ConnectionEnd, PbcConnection};
+use super::serve::{PbcConnection, PbcDisconnect};
 use base::Principal;
 use base::access::{Login, Password};
 use riak_pbc::{PbcRequest, RpbAuthReq, append_empty, append_error, code};
@@ -47,7 +47,7 @@ impl PbcConnection {
 
     /// Logs in by name and password. A refused client stays what it was; after a few refusals the
     /// connection ends.
-    pub(super) async fn log_in(&mut self, auth: RpbAuthReq) -> Result<(), ConnectionEnd> {
+    pub(super) async fn log_in(&mut self, auth: RpbAuthReq) -> Result<(), PbcDisconnect> {
         if !self.shared.node.is_access_on() {
             append_error(&mut self.out, "Security not enabled: there is no user to log in");
             return Ok(());
@@ -73,6 +73,6 @@ impl PbcConnection {
             Err(_) => append_error(&mut self.out, "Authentication failed"),
         }
         self.failed_logins += 1;
-        if self.failed_logins < FAILED_LOGINS_MAX { Ok(()) } else { Err(ConnectionEnd::Refused) }
+        if self.failed_logins < FAILED_LOGINS_MAX { Ok(()) } else { Err(PbcDisconnect::Refused) }
     }
 }

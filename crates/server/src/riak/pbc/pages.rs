@@ -7,7 +7,7 @@ use super::super::pages::{names_bytes, split_page};
 use super::super::{append_page as add_page, next_page};
 use super::plan::PbcShape;
 use super::render::{PageEnd, append_page, append_stream_end, error_text};
-use super::serve::{ConnectionEnd, PbcConnection};
+use super::serve::{PbcConnection, PbcDisconnect};
 use crate::buffer_budget::overloaded;
 use base::{Body, Error, Reply, Request};
 use riak_pbc::append_error;
@@ -34,7 +34,7 @@ impl PbcConnection {
         &mut self,
         request: Request,
         shape: &PbcShape,
-    ) -> Result<Result<(), Error>, ConnectionEnd> {
+    ) -> Result<Result<(), Error>, PbcDisconnect> {
         let (mut request, list_deadline) = (request, deadline(shape.timeout_ms()));
         let mut continuation = None;
         let outcome = loop {
@@ -66,14 +66,14 @@ impl PbcConnection {
         Ok(outcome)
     }
 
-    async fn send_page(&mut self, shape: &PbcShape, page: Body) -> Result<(), ConnectionEnd> {
+    async fn send_page(&mut self, shape: &PbcShape, page: Body) -> Result<(), PbcDisconnect> {
         for part in split_page(page) {
             if names_bytes(&part) == 0 {
                 continue;
             }
             if let Err(text) = append_page(&mut self.out, shape, part, PageEnd::default()) {
                 append_error(&mut self.out, text);
-                return Err(ConnectionEnd::Refused);
+                return Err(PbcDisconnect::Refused);
             }
             self.send().await?;
         }

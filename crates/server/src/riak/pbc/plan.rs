@@ -157,28 +157,9 @@ pub(super) fn plan(request: PbcRequest, random: u128) -> Planned {
             Ok(PbcPlan::Submit(call_on(&bucket.name, call), PbcShape::Owners))
         }
         PbcRequest::Index(index) => query(*index),
-        PbcRequest::CounterUpdate(update) => {
-            let options = update.write_options()?;
-            let operation = TypeOperation::Add(update.amount.unwrap_or_default());
-            let bucket = bucket(None, update.bucket)?;
-            let key = key(update.key)?;
-            let change = TypeChange { key, operation, context: None, options };
-            let call = AvailableCall::Change(Box::new(change));
-            Ok(PbcPlan::Submit(call_on(&bucket.name, call), PbcShape::CounterUpdated))
-        }
-        PbcRequest::CounterGet(get) => {
-            let options = get.read_options()?;
-            let bucket = bucket(None, get.bucket)?;
-            let call = AvailableCall::FetchType { key: key(get.key)?, options };
-            Ok(PbcPlan::Submit(call_on(&bucket.name, call), PbcShape::Counter))
-        }
-        PbcRequest::DtFetch(fetch) => {
-            let options = fetch.read_options()?;
-            let context = fetch.include_context != Some(false);
-            let bucket = bucket(Some(&fetch.r#type), fetch.bucket)?;
-            let call = AvailableCall::FetchType { key: key(fetch.key)?, options };
-            Ok(PbcPlan::Submit(call_on(&bucket.name, call), PbcShape::Typed { context }))
-        }
+        PbcRequest::CounterUpdate(add) => add_to_counter(add),
+        PbcRequest::CounterGet(get) => fetch_counter(get),
+        PbcRequest::DtFetch(fetch) => fetch_type(*fetch),
         PbcRequest::DtUpdate(update) => change(*update, random),
     }
 }
@@ -279,6 +260,31 @@ fn changes(
     changes_of(&document, bucket).map_err(|errors| {
         format!("Invalid bucket properties: {}", serde_json::Value::Object(errors))
     })
+}
+
+fn add_to_counter(update: RpbCounterUpdateReq) -> Planned {
+    let options = update.write_options()?;
+    let operation = TypeOperation::Add(update.amount.unwrap_or_default());
+    let bucket = bucket(None, update.bucket)?;
+    let key = key(update.key)?;
+    let change = TypeChange { key, operation, context: None, options };
+    let call = AvailableCall::Change(Box::new(change));
+    Ok(PbcPlan::Submit(call_on(&bucket.name, call), PbcShape::CounterUpdated))
+}
+
+fn fetch_counter(get: RpbCounterGetReq) -> Planned {
+    let options = get.read_options()?;
+    let bucket = bucket(None, get.bucket)?;
+    let call = AvailableCall::FetchType { key: key(get.key)?, options };
+    Ok(PbcPlan::Submit(call_on(&bucket.name, call), PbcShape::Counter))
+}
+
+fn fetch_type(fetch: DtFetchReq) -> Planned {
+    let options = fetch.read_options()?;
+    let context = fetch.include_context != Some(false);
+    let bucket = bucket(Some(&fetch.r#type), fetch.bucket)?;
+    let call = AvailableCall::FetchType { key: key(fetch.key)?, options };
+    Ok(PbcPlan::Submit(call_on(&bucket.name, call), PbcShape::Typed { context }))
 }
 
 fn change(update: DtUpdateReq, random: u128) -> Planned {

@@ -60,7 +60,7 @@ pub(crate) async fn serve(
         target: None,
         stages: StageTimes::default(),
     };
-    if let Err(ConnectionEnd::Refused) = connection.run(end_signal.as_mut()).await {
+    if let Err(PbcDisconnect::Refused) = connection.run(end_signal.as_mut()).await {
         // The connection ends in any case, even if the client does not read the answer.
         if connection.send().await.is_ok() {
             writer::close_after_answer(&mut connection.stream).await;
@@ -69,16 +69,16 @@ pub(crate) async fn serve(
 }
 
 /// Reason why a connection ends.
-pub(super) enum ConnectionEnd {
+pub(super) enum PbcDisconnect {
     /// The socket is dead, or the server closes.
     Closed,
     /// The last answer is a refusal, which is sent before the connection ends.
     Refused,
 }
 
-impl From<io::Error> for ConnectionEnd {
-    fn from(_: io::Error) -> ConnectionEnd {
-        ConnectionEnd::Closed
+impl From<io::Error> for PbcDisconnect {
+    fn from(_: io::Error) -> PbcDisconnect {
+        PbcDisconnect::Closed
     }
 }
 
@@ -107,7 +107,7 @@ impl PbcConnection {
     async fn run(
         &mut self,
         mut end_signal: Pin<&mut impl Future<Output = bool>>,
-    ) -> Result<(), ConnectionEnd> {
+    ) -> Result<(), PbcDisconnect> {
         loop {
             let needed = match next_frame(&self.read_buffer.input) {
                 Framed::Complete { code, bytes } => {
@@ -127,19 +127,19 @@ impl PbcConnection {
                 return self.refuse("too many large requests are in progress; nothing was changed");
             }
             if !self.read_buffer.read(&mut self.stream, end_signal.as_mut()).await {
-                return Err(ConnectionEnd::Closed);
+                return Err(PbcDisconnect::Closed);
             }
         }
     }
 
     /// Answers with an error and ends the connection.
-    fn refuse(&mut self, text: &str) -> Result<(), ConnectionEnd> {
+    fn refuse(&mut self, text: &str) -> Result<(), PbcDisconnect> {
         append_error(&mut self.out, text);
-        Err(ConnectionEnd::Refused)
+        Err(PbcDisconnect::Refused)
     }
 
     /// Carries out one request and sends its answer.
-    async fn answer(&mut self, code: u8, body: Bytes) -> Result<(), ConnectionEnd> {
+    async fn answer(&mut self, code: u8, body: Bytes) -> Result<(), PbcDisconnect> {
         let started = Instant::now();
         self.activity.record_request(self.shared.clock.unix_ms());
         self.stages = StageTimes::new(&self.shared);
@@ -156,7 +156,7 @@ impl PbcConnection {
         Ok(())
     }
 
-    async fn carry_out(&mut self, code: u8, body: Bytes) -> Result<Verdict, ConnectionEnd> {
+    async fn carry_out(&mut self, code: u8, body: Bytes) -> Result<Verdict, PbcDisconnect> {
         let request = match PbcRequest::decode(code, body) {
             Ok(request) => request,
             Err(refusal) => return Ok(self.reject(&refusal.to_string(), Kind::Invalid)),
@@ -212,7 +212,7 @@ impl PbcConnection {
         &mut self,
         request: Request,
         shape: &PbcShape,
-    ) -> Result<Verdict, ConnectionEnd> {
+    ) -> Result<Verdict, PbcDisconnect> {
         let (counters, second) = (self.counters.clone(), self.shared.clock.unix_ms() / 1_000);
         let is_read = counters.count_request(&request, second);
         let _active_list = counters.begin_list(shape.is_name_list(), second);

@@ -1,3 +1,5 @@
+//! Refused requests, and connections that end with a refusal.
+
 use super::{Client, get, put, server, text};
 use bytes::Bytes;
 use riak_pbc::*;

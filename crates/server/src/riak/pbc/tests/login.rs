@@ -1,3 +1,5 @@
+//! Logins, and TLS.
+
 use super::{Client, get, put, server, text};
 use crate::ServerSettings;
 use crate::tests::tls_listeners::{SecureServer, ask, listeners};

@@ -1,3 +1,5 @@
+//! Objects: writes, reads, siblings, conditions and deletes.
+
 use super::{Client, delete, get, put, server, text};
 use riak_pbc::*;
 

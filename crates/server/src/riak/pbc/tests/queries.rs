@@ -1,3 +1,5 @@
+//! Lists, properties, counters and index queries.
+
 use super::{Client, put, server, text};
 use riak_pbc::*;
 
