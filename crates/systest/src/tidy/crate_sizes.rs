@@ -12,7 +12,7 @@ pub const CRATE_LINES_MAX: usize = 12_000;
 
 /// Crates that may have more, each with its bound and the reason.
 const LARGE_CRATES: [(&str, usize, &str); 1] =
-    [("server", 28_000, "a folder for each protocol, which knows no other protocol")];
+    [("server", 30_000, "a folder for each protocol, which knows no other protocol")];
 
 /// Reports crates with too many lines.
 pub fn crate_sizes(workspace: &Workspace) -> Vec<Complaint> {
