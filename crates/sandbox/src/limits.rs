@@ -75,6 +75,7 @@ pub const CHUNK_FUEL_MAX: u64 = 4_000_000_000;
 pub const CHUNK_MEMORY_BYTES_MAX: usize = 64 << 20;
 /// Results of a chunk in bytes; a chunk with more ends.
 pub const CHUNK_RESULT_BYTES_MAX: usize = 64 << 20;
+
 /// Limits of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallLimits {

@@ -124,5 +124,5 @@ fn error_of_the_host_keeps_its_type() {
     let code = script("export function run(input, db) { db.set('refused', 'x'); }");
     let failure = call(&code, CallLimits::default()).expect_err("it is refused");
     let FunctionError::Host(error) = failure.error else { panic!("{}", failure.error) };
-    assert_eq!(error.downcast::<Refusal>().ok(), Some(Refusal));
+    assert_eq!(error.downcast::<HostRefusal>().ok(), Some(HostRefusal));
 }

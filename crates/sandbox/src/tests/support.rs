@@ -11,15 +11,15 @@ use std::fmt;
 
 /// Error of the host of tests.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal;
+pub(super) struct HostRefusal;
 
-impl fmt::Display for Refusal {
+impl fmt::Display for HostRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("refused")
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for HostRefusal {}
 
 /// Host with rows in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl FunctionHost for MapHost {
 
     fn set(&mut self, key: &[u8], value: &[u8], _: Option<u64>) -> Result<(), HostError> {
         if key == b"refused" {
-            return Err(HostError::new(Refusal));
+            return Err(HostError::new(HostRefusal));
         }
         self.count(key.len() + value.len());
         self.rows.insert(Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));

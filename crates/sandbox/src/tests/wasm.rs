@@ -109,7 +109,7 @@ fn error_of_the_host_ends_the_call_and_keeps_its_type() {
     let mut host = MapHost::default();
     let failure = call_on(&code, &mut host, CallLimits::default()).expect_err("it is refused");
     let FunctionError::Host(error) = failure.error else { panic!("{}", failure.error) };
-    assert_eq!(error.downcast::<Refusal>().ok(), Some(Refusal));
+    assert_eq!(error.downcast::<HostRefusal>().ok(), Some(HostRefusal));
     assert_eq!(host.rows.len(), 0);
 }
 
