@@ -62,3 +62,9 @@ pub fn append_answer<A: PbcAnswer>(out: &mut Vec<u8>, answer: &A) {
 pub fn append_empty(out: &mut Vec<u8>, code: u8) {
     append_frame(out, code, &());
 }
+
+/// Appends the frame of an error.
+pub fn append_error(out: &mut Vec<u8>, text: &str) {
+    let errmsg = text.trim_end().to_string().into();
+    append_answer(out, &RpbErrorResp { errmsg, errcode: 1 });
+}

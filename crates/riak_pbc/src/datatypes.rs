@@ -86,7 +86,7 @@ fn context(found: &TypeFound, includes_context: bool) -> Option<Bytes> {
 }
 
 /// Returns a counter's sum; one beyond 64 bits is the nearest number that the message has.
-fn sum(sum: i128) -> i64 {
+pub fn counter_sum(sum: i128) -> i64 {
     i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
 }
 
@@ -100,7 +100,7 @@ fn entry(field: Field, value: TypeValue) -> Option<MapEntry> {
     let mut entry =
         MapEntry { field: MapField { name: field.name, r#type }, ..MapEntry::default() };
     match value {
-        TypeValue::Counter(value) => entry.counter_value = Some(sum(value)),
+        TypeValue::Counter(value) => entry.counter_value = Some(counter_sum(value)),
         TypeValue::Set(elements) => entry.set_value = elements,
         TypeValue::Register(value) => entry.register_value = Some(value),
         TypeValue::Flag(on) => entry.flag_value = Some(on),
@@ -113,7 +113,7 @@ fn entry(field: Field, value: TypeValue) -> Option<MapEntry> {
 fn to_value(value: TypeValue) -> DtValue {
     let mut found = DtValue::default();
     match value {
-        TypeValue::Counter(value) => found.counter_value = Some(sum(value)),
+        TypeValue::Counter(value) => found.counter_value = Some(counter_sum(value)),
         TypeValue::Set(elements) => found.set_value = elements,
         TypeValue::Gset(elements) => found.gset_value = elements,
         TypeValue::Hll(count) => found.hll_value = Some(count),

@@ -11,7 +11,6 @@
 mod answer;
 mod content;
 mod datatypes;
-mod errors;
 mod frame;
 mod messages;
 mod options;
@@ -19,13 +18,14 @@ mod properties;
 mod request;
 mod structure;
 
-pub use answer::{PbcAnswer, append_answer, append_empty, code};
+pub use answer::{PbcAnswer, append_answer, append_empty, append_error, code};
 pub use content::{to_content, to_rpb_content};
-pub use datatypes::{InvalidOperation, to_dt_fetch_resp, to_dt_update_resp, to_operation};
-pub use errors::{append_error, error_message};
+pub use datatypes::{
+    InvalidOperation, counter_sum, to_dt_fetch_resp, to_dt_update_resp, to_operation,
+};
 pub use frame::{FRAME_HEAD_BYTES, Framed, append_frame, next_frame};
 pub use messages::*;
-pub use options::{ReadOptions, WriteOptions, confirms, quorum, timeout_ms};
+pub use options::{ReadOptions, WriteOptions, timeout_ms};
 pub use properties::{to_json, to_rpb_props};
 pub use request::{DecodeError, PbcRequest};
 

@@ -14,7 +14,7 @@ const CONFIRMS_TEXT: &str = "node_confirms must be a number of nodes";
 
 /// Returns a quorum. `None`: the bucket's property applies. More replicas than any key has become
 /// 255, which the node refuses.
-pub fn quorum(number: Option<u32>) -> Option<Quorum> {
+pub(crate) fn quorum(number: Option<u32>) -> Option<Quorum> {
     Some(match number? {
         DEFAULT => return None,
         ONE => Quorum::One,
@@ -36,7 +36,7 @@ pub(crate) fn number(quorum: Quorum) -> u32 {
 
 /// Returns a number of nodes. `None`: the bucket's property applies. `quorum` and `all` are no
 /// numbers of nodes and are refused.
-pub fn confirms(number: Option<u32>) -> Result<Option<u8>, &'static str> {
+pub(crate) fn confirms(number: Option<u32>) -> Result<Option<u8>, &'static str> {
     match quorum(number) {
         None => Ok(None),
         Some(Quorum::One) => Ok(Some(1)),

@@ -1,7 +1,9 @@
 //! Requests: from the code and the bytes of a frame to the message.
 
 use crate::messages::*;
-use crate::structure::{DT_UPDATE, FIELDS_MAX, FLAT, PUT, SET_PROPERTIES, StructureFault};
+use crate::structure::{
+    DT_UPDATE, FIELDS_MAX, FLAT, PUT, SET_PROPERTIES, Structure, StructureFault,
+};
 use bytes::Bytes;
 use prost::Message;
 use std::fmt;
@@ -90,57 +92,41 @@ impl PbcRequest {
     /// Decodes the message of a frame. Values are slices of its bytes, which are not copied.
     pub fn decode(code: u8, body: Bytes) -> Result<PbcRequest, DecodeError> {
         use PbcRequest::*;
-        let structure = match code {
-            11 => &PUT,
-            21 | 32 => &SET_PROPERTIES,
-            82 => &DT_UPDATE,
-            _ => &FLAT,
-        };
-        if !is_request(code) {
-            return Err(DecodeError::UnknownCode(code));
-        }
-        structure.check(&body).map_err(|fault| match fault {
-            StructureFault::Malformed => DecodeError::Malformed(code),
-            StructureFault::TooLarge => DecodeError::TooLarge,
-        })?;
         let request = match code {
-            1 => Ok(Ping),
-            3 => Ok(GetClientId),
-            5 => Message::decode(body).map(SetClientId),
-            7 => Ok(GetServerInfo),
-            9 => boxed(body).map(Get),
-            11 => boxed(body).map(Put),
-            13 => boxed(body).map(Del),
-            15 => Message::decode(body).map(ListBuckets),
-            17 => Message::decode(body).map(ListKeys),
-            19 => Message::decode(body).map(GetBucket),
-            21 => boxed(body).map(SetBucket),
-            23 => Message::decode(body).map(MapRed),
-            25 => boxed(body).map(Index),
-            29 => Message::decode(body).map(ResetBucket),
-            31 => Message::decode(body).map(GetBucketType),
-            32 => boxed(body).map(SetBucketType),
-            33 => Message::decode(body).map(GetPreflist),
-            50 => Message::decode(body).map(CounterUpdate),
-            52 => Message::decode(body).map(CounterGet),
-            80 => boxed(body).map(DtFetch),
-            82 => boxed(body).map(DtUpdate),
-            253 => Message::decode(body).map(Auth),
-            255 => Ok(StartTls),
+            1 => FLAT.check(&body).map(|()| Ping),
+            3 => FLAT.check(&body).map(|()| GetClientId),
+            5 => message(&FLAT, body).map(SetClientId),
+            7 => FLAT.check(&body).map(|()| GetServerInfo),
+            9 => message(&FLAT, body).map(Box::new).map(Get),
+            11 => message(&PUT, body).map(Box::new).map(Put),
+            13 => message(&FLAT, body).map(Box::new).map(Del),
+            15 => message(&FLAT, body).map(ListBuckets),
+            17 => message(&FLAT, body).map(ListKeys),
+            19 => message(&FLAT, body).map(GetBucket),
+            21 => message(&SET_PROPERTIES, body).map(Box::new).map(SetBucket),
+            23 => message(&FLAT, body).map(MapRed),
+            25 => message(&FLAT, body).map(Box::new).map(Index),
+            29 => message(&FLAT, body).map(ResetBucket),
+            31 => message(&FLAT, body).map(GetBucketType),
+            32 => message(&SET_PROPERTIES, body).map(Box::new).map(SetBucketType),
+            33 => message(&FLAT, body).map(GetPreflist),
+            50 => message(&FLAT, body).map(CounterUpdate),
+            52 => message(&FLAT, body).map(CounterGet),
+            80 => message(&FLAT, body).map(Box::new).map(DtFetch),
+            82 => message(&DT_UPDATE, body).map(Box::new).map(DtUpdate),
+            253 => message(&FLAT, body).map(Auth),
+            255 => FLAT.check(&body).map(|()| StartTls),
             _ => return Err(DecodeError::UnknownCode(code)),
         };
-        request.map_err(|_| DecodeError::Malformed(code))
+        request.map_err(|fault| match fault {
+            StructureFault::Malformed => DecodeError::Malformed(code),
+            StructureFault::TooLarge => DecodeError::TooLarge,
+        })
     }
 }
 
-fn is_request(code: u8) -> bool {
-    matches!(
-        code,
-        1 | 3 | 5 | 7 | 9 | 11 | 13 | 15 | 17 | 19 | 21 | 23 | 25 | 29 | 31
-            ..=33 | 50 | 52 | 80 | 82 | 253 | 255
-    )
-}
-
-fn boxed<M: Message + Default>(body: Bytes) -> Result<Box<M>, prost::DecodeError> {
-    M::decode(body).map(Box::new)
+/// Decodes a message, after a check of its structure.
+fn message<M: Message + Default>(structure: &Structure, body: Bytes) -> Result<M, StructureFault> {
+    structure.check(&body)?;
+    M::decode(body).map_err(|_| StructureFault::Malformed)
 }

@@ -1,10 +1,11 @@
 //! Meaning of messages in the types of `base`.
 
 use super::text;
+use crate::options::{confirms, quorum};
 use crate::*;
 use base::available::TypeFound;
 use base::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation, TypeValue};
-use base::{Context, Error, Quorum, Reason};
+use base::{Context, Quorum};
 use serde_json::json;
 
 #[test]
@@ -22,19 +23,6 @@ fn quorum_numbers_stand_for_words() {
     assert_eq!(quorum(None), None);
     assert_eq!(confirms(Some(u32::MAX - 1)), Ok(Some(1)));
     assert!(confirms(Some(u32::MAX - 2)).is_err());
-}
-
-#[test]
-fn errors_have_the_texts_that_clients_look_for() {
-    let message = |reason, text: &'static str| error_message(&Error::new(reason, text));
-    assert_eq!(message(Reason::Changed, "x"), "modified");
-    assert_eq!(message(Reason::AlreadyExists, "x"), "match_found");
-    assert_eq!(message(Reason::DeadlinePassed, "x"), "timeout");
-    let n_val = "w can't be more than n_val, which is 3";
-    assert_eq!(message(Reason::Malformed, n_val), "{n_val_violation,3}");
-    let no_type = "there is no type of `plain/b`";
-    assert_eq!(message(Reason::NoSuchType, no_type), "No bucket-type named 'plain'");
-    assert_eq!(message(Reason::Overloaded, "wait"), "wait");
 }
 
 #[test]

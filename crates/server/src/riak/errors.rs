@@ -23,9 +23,7 @@ fn render(error: &Error) -> RiakResponse {
     match error.reason {
         NotFound => RiakResponse::text(404, "not found\n"),
         NoSuchType | NoSuchBucket => {
-            let text = error.text();
-            let kind = text.split('`').nth(1).and_then(|name| name.split('/').next());
-            RiakResponse::text(404, format!("Unknown bucket type: {}\n", kind.unwrap_or_default()))
+            RiakResponse::text(404, format!("Unknown bucket type: {}\n", unknown_type(error)))
         }
         DeadlinePassed => RiakResponse::text(503, "request timed out\n"),
         TooLarge => RiakResponse::text(413, error_line(error)),
@@ -62,12 +60,23 @@ fn unsatisfied_quorum(shortfall: Shortfall) -> String {
     format!("{name}-value unsatisfied: {}/{}\n", shortfall.got, shortfall.needed)
 }
 
+/// Returns the bucket type that the error names as unknown.
+pub(super) fn unknown_type(error: &Error) -> String {
+    let text = error.text();
+    let kind = text.split('`').nth(1).and_then(|name| name.split('/').next());
+    kind.unwrap_or_default().to_string()
+}
+
 /// Returns the number of replicas (`n_val`) if the error is that the request requires more.
-fn exceeded_n_val(error: &Error) -> Option<u8> {
+pub(super) fn exceeded_n_val(error: &Error) -> Option<u8> {
     let text = error.text();
     let (_, n) = text.split_once(" can't be more than n_val, which is ")?;
     n.parse().ok()
 }
+
+/// Detail of the answer to a write that took effect but whose values do not fit into memory.
+pub(super) const STORED_WITHOUT_VALUE: &str =
+    "the value is stored; there is no memory to return it (buffer_bytes_max)";
 
 fn error_line(error: &Error) -> String {
     format!("{}\n", error.text())

@@ -19,23 +19,45 @@ const LIST_COPIES: usize = 3;
 /// Pause in milliseconds between a stream's attempts to get memory.
 const MEMORY_RETRY_MS: u64 = 5;
 
-impl RiakConnection {
-    /// Submits a request and those for all further pages. Returns the reply with all pages.
-    pub(super) async fn all_pages(&mut self, request: Request) -> Result<Reply, Error> {
-        let mut reply = self.submit(request.clone()).await?;
-        let mut bytes = names_bytes(&reply.body);
-        reserve_list(&mut self.budget, bytes, &self.shared)?;
-        let mut next = next_page(&request, &reply.body);
-        while let Some(request) = next {
-            let page = self.submit((*request).clone()).await?;
-            bytes += names_bytes(&page.body);
-            reserve_list(&mut self.budget, bytes, &self.shared)?;
-            next = next_page(&request, &page.body);
-            append_page(&mut reply.body, page.body);
-        }
-        Ok(reply)
+/// Connection that answers with lists.
+pub(super) trait ListConnection {
+    /// Submits a request to the node and waits for its reply.
+    async fn submit(&mut self, request: Request) -> Result<Reply, Error>;
+
+    /// Returns the memory of the answer, and what it is reserved from.
+    fn answer_memory(&mut self) -> (&mut BufferBudget, &Shared);
+}
+
+/// Submits a request and those for all further pages. Returns the reply with all pages.
+pub(super) async fn all_pages(
+    connection: &mut impl ListConnection,
+    request: Request,
+) -> Result<Reply, Error> {
+    let mut reply = connection.submit(request.clone()).await?;
+    let mut bytes = names_bytes(&reply.body);
+    reserve_list(connection.answer_memory(), bytes)?;
+    let mut next = next_page(&request, &reply.body);
+    while let Some(request) = next {
+        let page = connection.submit((*request).clone()).await?;
+        bytes += names_bytes(&page.body);
+        reserve_list(connection.answer_memory(), bytes)?;
+        next = next_page(&request, &page.body);
+        append_page(&mut reply.body, page.body);
+    }
+    Ok(reply)
+}
+
+impl ListConnection for RiakConnection {
+    async fn submit(&mut self, request: Request) -> Result<Reply, Error> {
+        RiakConnection::submit(self, request).await
     }
 
+    fn answer_memory(&mut self) -> (&mut BufferBudget, &Shared) {
+        (&mut self.budget, &self.shared)
+    }
+}
+
+impl RiakConnection {
     /// Sends pages as chunks, in documents of their own.
     pub(super) async fn stream_pages(
         &mut self,
@@ -93,11 +115,7 @@ impl RiakConnection {
 
 /// Reserves memory for a list with this many bytes of names. Fails if it is too large or no memory
 /// is free.
-pub(super) fn reserve_list(
-    budget: &mut BufferBudget,
-    bytes: usize,
-    shared: &Shared,
-) -> Result<(), Error> {
+fn reserve_list((budget, shared): (&mut BufferBudget, &Shared), bytes: usize) -> Result<(), Error> {
     if bytes > NAMES_BYTES_MAX {
         let text =
             format!("the list has more than {NAMES_BYTES_MAX} bytes of names: request a stream");

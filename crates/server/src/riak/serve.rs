@@ -3,6 +3,7 @@
 use super::counters::RiakCounters;
 use super::deadline::{deadline, with_deadline};
 use super::frame::{self, RequestFrame};
+use super::page_stream::all_pages;
 use super::path::is_riak_path;
 use super::{RiakPlan, RiakResponse, RiakShape, errors, plan_after_read, render, statistics};
 use crate::buffer_budget::{BufferBudget, overloaded, reply_bytes};
@@ -17,6 +18,7 @@ use base::limits::VALUE_BYTES_MAX;
 use base::rights::Operate;
 use base::{Error, Reply, Request};
 use node::{Flow, SubmitResult};
+use serde_json::json;
 use std::io;
 use std::sync::Arc;
 use tls::Stream;
@@ -241,7 +243,8 @@ impl RiakConnection {
         let _active_list = counters.begin_list(shape.is_name_list(), second);
         let reply = match shape.is_list() {
             true => {
-                Box::pin(with_deadline(deadline(shape.timeout_ms()), self.all_pages(request))).await
+                Box::pin(with_deadline(deadline(shape.timeout_ms()), all_pages(self, request)))
+                    .await
             }
             false => self.submit(request).await,
         };
@@ -256,18 +259,8 @@ impl RiakConnection {
     pub(super) async fn submit(&mut self, request: Request) -> Result<Reply, Error> {
         self.operation = frame::operation(&request.call);
         self.target = Some(SlowTarget::of(&request));
-        match self.shared.submit(&mut self.flow, request, &self.stream) {
-            SubmitResult::Ready(result) => result,
-            SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => {
-                self.stages.measure(WaitStage::Reply, reply).await
-            }
-            SubmitResult::Pending(ticket, result) => {
-                self.stages.note_ticket(ticket);
-                let decided = self.shared.node.wait_decided(ticket);
-                self.stages.measure(WaitStage::Decide, decided).await?;
-                result
-            }
-        }
+        wait_for_reply(&self.shared, &mut self.flow, request, (&self.stream, &mut self.stages))
+            .await
     }
 
     pub(super) async fn send(
@@ -291,9 +284,29 @@ impl RiakConnection {
     }
 }
 
+/// Submits a request to the node, waits for its reply, and measures the waits.
+pub(super) async fn wait_for_reply(
+    shared: &Shared,
+    flow: &mut Flow,
+    request: Request,
+    (stream, stages): (&Stream, &mut StageTimes),
+) -> Result<Reply, Error> {
+    match shared.submit(flow, request, stream) {
+        SubmitResult::Ready(result) => result,
+        SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => {
+            stages.measure(WaitStage::Reply, reply).await
+        }
+        SubmitResult::Pending(ticket, result) => {
+            stages.note_ticket(ticket);
+            let decided = shared.node.wait_decided(ticket);
+            stages.measure(WaitStage::Decide, decided).await?;
+            result
+        }
+    }
+}
+
 /// Returns the answer to a write that took effect but whose values do not fit into memory.
 fn stored_without_value() -> RiakResponse {
-    let cause = "{\"reason\":\"overloaded\",\"detail\":\"the value is stored; there is no memory \
-                 to return it (buffer_bytes_max)\"}";
-    RiakResponse::empty(204).with_header("X-Credenza-Error", cause)
+    let cause = json!({ "reason": "overloaded", "detail": errors::STORED_WITHOUT_VALUE });
+    RiakResponse::empty(204).with_header("X-Credenza-Error", cause.to_string())
 }

@@ -9,6 +9,7 @@
 //! Never: keeps state beyond a connection.
 //! Read next: `plan.rs`, `render.rs`, `serve.rs`.
 
+mod errors;
 mod login;
 mod pages;
 mod plan;

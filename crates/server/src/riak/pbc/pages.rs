@@ -1,34 +1,29 @@
-//! Lists in several pages: gathered into one answer within bounds, or streamed as fast as the
-//! client reads, one page at a time.
+//! Lists that are streamed as fast as the client reads, one page at a time.
 
 use super::super::deadline::{deadline, with_deadline};
-use super::super::page_stream::{reserve_list, wait_for_memory};
+use super::super::next_page;
+use super::super::page_stream::{ListConnection, wait_for_memory};
 use super::super::pages::{names_bytes, split_page};
-use super::super::{append_page as add_page, next_page};
+use super::errors::error_text;
 use super::plan::PbcShape;
-use super::render::{PageEnd, append_page, append_stream_end, error_text};
+use super::render::{PageEnd, append_page, append_stream_end};
 use super::serve::{PbcConnection, PbcDisconnect};
-use crate::buffer_budget::overloaded;
+use crate::buffer_budget::{BufferBudget, overloaded};
+use crate::shared::Shared;
 use base::{Body, Error, Reply, Request};
 use riak_pbc::append_error;
 
-impl PbcConnection {
-    /// Submits a request and those for all further pages. Returns the reply with all pages.
-    pub(super) async fn all_pages(&mut self, request: Request) -> Result<Reply, Error> {
-        let mut reply = self.submit(request.clone()).await?;
-        let mut bytes = names_bytes(&reply.body);
-        reserve_list(&mut self.budget, bytes, &self.shared)?;
-        let mut next = next_page(&request, &reply.body);
-        while let Some(request) = next {
-            let page = self.submit((*request).clone()).await?;
-            bytes += names_bytes(&page.body);
-            reserve_list(&mut self.budget, bytes, &self.shared)?;
-            next = next_page(&request, &page.body);
-            add_page(&mut reply.body, page.body);
-        }
-        Ok(reply)
+impl ListConnection for PbcConnection {
+    async fn submit(&mut self, request: Request) -> Result<Reply, Error> {
+        PbcConnection::submit(self, request).await
     }
 
+    fn answer_memory(&mut self) -> (&mut BufferBudget, &Shared) {
+        (&mut self.budget, &self.shared)
+    }
+}
+
+impl PbcConnection {
     /// Sends pages in frames of their own, then the last frame, or an error in place of it.
     pub(super) async fn stream_pages(
         &mut self,

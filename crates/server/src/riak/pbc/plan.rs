@@ -8,6 +8,7 @@ use super::super::path::{IndexPath, PathBucket, Style, TYPE, bucket_of};
 use super::super::properties::changes_of;
 use super::super::render::Form;
 use super::super::translate::{PendingPlan, RiakPlan, call_on, remove_after_read, type_name};
+use super::errors::no_type;
 use base::available::TypeChange;
 use base::datatype::TypeOperation;
 use base::limits::PAGE_ROWS_DEFAULT;
@@ -74,7 +75,8 @@ impl PbcShape {
         matches!(self, PbcShape::Keys { .. } | PbcShape::Buckets { .. })
     }
 
-    /// Returns true if the answer is a list, and the list is sent page by page.
+    /// Returns true if the answer is a list that is sent page by page, and false if it is one that
+    /// is sent as a whole. `None`: it is no list.
     pub(super) fn list(&self) -> Option<bool> {
         match self {
             PbcShape::Keys { .. } => Some(true),
@@ -114,7 +116,7 @@ pub(super) fn plan(request: PbcRequest, random: u128) -> Planned {
         PbcRequest::Put(put) => store(*put, random),
         PbcRequest::Del(del) => remove(*del),
         PbcRequest::ListBuckets(list) => {
-            let name = kind_of(list.r#type.as_ref())?;
+            let name = kind_of(list.r#type.as_ref().map(type_text).transpose()?)?;
             let call = AvailableCall::Buckets { after: None, rows_max: PAGE_ROWS_DEFAULT };
             let (stream, timeout_ms) = (list.stream == Some(true), timeout_ms(list.timeout));
             Ok(PbcPlan::Submit(call_on(&name, call), PbcShape::Buckets { stream, timeout_ms }))
@@ -142,12 +144,12 @@ pub(super) fn plan(request: PbcRequest, random: u128) -> Planned {
             Ok(directory(bucket.name, DirectoryCall::ResetBucket, shape))
         }
         PbcRequest::GetBucketType(get) => {
-            let name = kind_of(Some(&get.r#type))?;
+            let name = kind_of(Some(type_text(&get.r#type)?))?;
             let shape = PbcShape::TypeProperties(name.kind().to_string());
             Ok(directory(name, DirectoryCall::ListTypes, shape))
         }
         PbcRequest::SetBucketType(set) => {
-            let name = kind_of(Some(&set.r#type))?;
+            let name = kind_of(Some(type_text(&set.r#type)?))?;
             let call = DirectoryCall::AlterType(changes(set.props.as_ref(), None)?);
             Ok(directory(name, call, PbcShape::Altered(code::SET_BUCKET)))
         }
@@ -176,14 +178,9 @@ fn type_text(kind: &Bytes) -> Result<&str, String> {
     std::str::from_utf8(kind).map_err(|_| no_type(&String::from_utf8_lossy(kind)))
 }
 
-/// Returns the text of a refusal of an unknown bucket type.
-pub(super) fn no_type(kind: &str) -> String {
-    format!("No bucket-type named '{kind}'")
-}
-
 /// Returns any bucket of a type; without one, of that of paths without a type.
-fn kind_of(kind: Option<&Bytes>) -> Result<BucketName, String> {
-    let kind = kind.map(type_text).transpose()?.filter(|kind| *kind != "default");
+fn kind_of(kind: Option<&str>) -> Result<BucketName, String> {
+    let kind = kind.filter(|kind| *kind != "default");
     type_name(kind.unwrap_or(TYPE)).map_err(|_| no_type(kind.unwrap_or_default()))
 }
 
@@ -192,7 +189,7 @@ fn bucket(kind: Option<&Bytes>, name: Bytes) -> Result<PathBucket, String> {
     if name.is_empty() {
         return Err("Bucket cannot be zero-length".into());
     }
-    kind_of(kind.map(|kind| Bytes::copy_from_slice(kind.as_bytes())).as_ref())?;
+    kind_of(kind)?;
     Ok(bucket_of(kind, name, Style::New)?)
 }
 

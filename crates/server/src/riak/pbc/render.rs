@@ -1,13 +1,13 @@
 //! Rendering of a node's reply as frames.
 
-use super::super::datatypes::{NO_COUNTERS, plain_values_text};
 use super::super::index_answer::continuation;
 use super::super::path::client_name;
 use super::super::properties::{bucket_document, type_document};
 use super::super::statistics::node_name;
-use super::plan::{PbcShape, no_type};
+use super::errors::{error_message, no_type};
+use super::plan::PbcShape;
 use base::datatype::TypeValue;
-use base::{Body, Error, IndexPage, IndexRow, Kind, Owner, Reason, Siblings};
+use base::{Body, IndexPage, IndexRow, Owner, Siblings};
 use bytes::Bytes;
 use riak_pbc::*;
 
@@ -163,36 +163,9 @@ fn counter(body: &Body) -> Result<Option<i64>, &'static str> {
     match body {
         Body::Stored(_) => Ok(None),
         Body::Typed(found) => match &found.value {
-            Some(TypeValue::Counter(sum)) => {
-                let beyond = if *sum < 0 { i64::MIN } else { i64::MAX };
-                Ok(Some(i64::try_from(*sum).unwrap_or(beyond)))
-            }
+            Some(TypeValue::Counter(sum)) => Ok(Some(counter_sum(*sum))),
             _ => Ok(None),
         },
         _ => Err(OTHER_REPLY),
-    }
-}
-
-/// Returns the text of an error, with Riak's own texts where a request has some.
-pub(super) fn error_text(shape: &PbcShape, error: &Error) -> String {
-    let plain_text = error_message(error);
-    match shape {
-        PbcShape::Counter | PbcShape::CounterUpdated if error.reason == Reason::NotSupported => {
-            NO_COUNTERS.into()
-        }
-        PbcShape::Typed { .. } if error.reason == Reason::NotSupported => {
-            plain_values_text(error, true).map_or(plain_text, String::from)
-        }
-        PbcShape::TypeChanged { may_be_counter, .. } if error.reason == Reason::NotSupported => {
-            plain_values_text(error, *may_be_counter).map_or(plain_text, String::from)
-        }
-        PbcShape::Stored { unmet, .. } if error.kind() == Kind::Conflict => (*unmet).into(),
-        PbcShape::Altered(_) if error.kind() == Kind::Invalid => {
-            format!("Invalid bucket properties: {plain_text}")
-        }
-        PbcShape::Index(_) if error.kind() == Kind::Invalid => {
-            format!("Invalid query: {plain_text}")
-        }
-        _ => plain_text,
     }
 }

@@ -2,11 +2,15 @@
 
 use super::super::counters::RiakCounters;
 use super::super::deadline::{deadline, with_deadline};
+use super::super::errors::STORED_WITHOUT_VALUE;
 use super::super::frame::operation;
+use super::super::page_stream::all_pages;
+use super::super::serve::wait_for_reply;
 use super::super::statistics::{self, VERSION};
 use super::super::translate::{PendingPlan, RiakPlan, plan_after_read};
+use super::errors::error_text;
 use super::plan::{PbcPlan, PbcShape, plan};
-use super::render::{error_text, render};
+use super::render::render;
 use crate::buffer_budget::{BufferBudget, overloaded, reply_bytes};
 use crate::connection::{Connection, ListenerRole, Shutdown};
 use crate::counters::{ClientProtocol, OperationKind, Verdict};
@@ -18,7 +22,7 @@ use crate::stages::{StageTimes, WaitStage};
 use crate::writer;
 use base::{Error, Kind, Reply, Request};
 use bytes::Bytes;
-use node::{Flow, SubmitResult};
+use node::Flow;
 use riak_pbc::*;
 use std::io;
 use std::pin::{Pin, pin};
@@ -227,7 +231,7 @@ impl PbcConnection {
             }
             Some(false) => {
                 let end = deadline(shape.timeout_ms());
-                Box::pin(with_deadline(end, self.all_pages(request))).await
+                Box::pin(with_deadline(end, all_pages(self, request))).await
             }
             None => self.submit(request).await,
         };
@@ -242,9 +246,7 @@ impl PbcConnection {
         match reply {
             Ok(_) if !has_memory => match self.operation {
                 OperationKind::Put | OperationKind::Update => {
-                    let text = "the value is stored; there is no memory to return it \
-                                (buffer_bytes_max)";
-                    self.reject(text, Kind::Unavailable)
+                    self.reject(STORED_WITHOUT_VALUE, Kind::Unavailable)
                 }
                 _ => self.fail(shape, &overloaded()),
             },
@@ -282,18 +284,8 @@ impl PbcConnection {
         }
         self.operation = operation(&request.call);
         self.target = Some(SlowTarget::of(&request));
-        match self.shared.submit(&mut self.flow, request, &self.stream) {
-            SubmitResult::Ready(result) => result,
-            SubmitResult::Later(reply) | SubmitResult::Independent(_, reply) => {
-                self.stages.measure(WaitStage::Reply, reply).await
-            }
-            SubmitResult::Pending(ticket, result) => {
-                self.stages.note_ticket(ticket);
-                let decided = self.shared.node.wait_decided(ticket);
-                self.stages.measure(WaitStage::Decide, decided).await?;
-                result
-            }
-        }
+        wait_for_reply(&self.shared, &mut self.flow, request, (&self.stream, &mut self.stages))
+            .await
     }
 
     /// Sends the frames of the answer. Fails if the client does not read a part of them in time.

@@ -1,6 +1,6 @@
 //! Refused requests, and connections that end with a refusal.
 
-use super::{Client, get, put, server, text};
+use super::{PbcClient, get, put, server, text};
 use bytes::Bytes;
 use riak_pbc::*;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::io::Write;
 #[test]
 fn connection_survives_requests_that_are_refused() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     assert_eq!(client.refused(70, &()), "Unknown message code: 70");
     assert!(client.refused(9, &RpbPair { key: text("b"), value: None }).starts_with("Key cannot"));
     client.0.write_all(b"\0\0\0\x03\x09\x0a\x7f").expect("sent");
@@ -35,7 +35,7 @@ fn connection_survives_requests_that_are_refused() {
 fn frame_of_an_impossible_length_ends_the_connection_with_an_error() {
     let server = server();
     for head in [&b"\0\0\0\0\0"[..], b"\xff\xff\xff\xff\x0b"] {
-        let mut client = Client::connect(&server);
+        let mut client = PbcClient::connect(&server);
         client.ask_empty(1, &(), code::PING);
         client.0.write_all(head).expect("sent");
         let error: RpbErrorResp = client.answer();
@@ -47,7 +47,7 @@ fn frame_of_an_impossible_length_ends_the_connection_with_an_error() {
 #[test]
 fn requests_sent_together_are_answered_in_order() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     client.send(11, &put("k", "v"));
     client.send(9, &get("k"));
     client.send(1, &());
@@ -59,7 +59,7 @@ fn requests_sent_together_are_answered_in_order() {
 #[test]
 fn clients_id_and_servers_version_are_returned() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     client.ask_empty(5, &RpbSetClientIdReq { client_id: text("abcd") }, code::SET_CLIENT_ID);
     assert_eq!(client.ask::<RpbGetClientIdResp>(3, &()).client_id, text("abcd"));
     let info: RpbGetServerInfoResp = client.ask(7, &());

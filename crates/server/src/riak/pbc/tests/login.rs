@@ -1,6 +1,6 @@
 //! Logins, and TLS.
 
-use super::{Client, get, put, server, text};
+use super::{PbcClient, get, put, server, text};
 use crate::ServerSettings;
 use crate::tests::tls_listeners::{SecureServer, ask, listeners};
 use riak_pbc::*;
@@ -21,7 +21,7 @@ fn auth(password: &'static str) -> RpbAuthReq {
 fn client_is_served_only_what_its_login_allows() {
     let server = server();
     server.turn_access_on("ada", PASSWORD, "read:cluster");
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     client.ask_empty(1, &(), code::PING);
     for refused in [client.refused(9, &get("k")), client.refused(7, &())] {
         assert!(refused.starts_with("log in first"), "{refused}");
@@ -37,7 +37,7 @@ fn client_is_served_only_what_its_login_allows() {
 fn third_failed_login_ends_the_connection() {
     let server = server();
     server.turn_access_on("ada", PASSWORD, "read:cluster");
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     for _ in 0..3 {
         assert_eq!(client.refused(253, &auth("wrong")), "Authentication failed");
     }
@@ -48,7 +48,7 @@ fn third_failed_login_ends_the_connection() {
 fn client_may_send_only_small_requests_before_its_login() {
     let server = server();
     server.turn_access_on("ada", PASSWORD, "read:cluster");
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     client.0.write_all(b"\0\x01\0\0\x0b").expect("sent");
     let error: RpbErrorResp = client.answer();
     assert!(error.errmsg.starts_with(b"log in first"), "{error:?}");
@@ -58,7 +58,7 @@ fn client_may_send_only_small_requests_before_its_login() {
 #[test]
 fn login_without_access_is_refused() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     assert!(client.refused(253, &auth(PASSWORD)).starts_with("Security not enabled"));
 }
 

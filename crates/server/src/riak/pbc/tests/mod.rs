@@ -24,14 +24,14 @@ fn text(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
-/// Client connection.
-struct Client(TcpStream);
+/// PbcClient connection.
+struct PbcClient(TcpStream);
 
-impl Client {
-    fn connect(server: &TestServer) -> Client {
+impl PbcClient {
+    fn connect(server: &TestServer) -> PbcClient {
         let stream = TcpStream::connect(server.addresses[1]).expect("connects");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
-        Client(stream)
+        PbcClient(stream)
     }
 
     fn send(&mut self, code: u8, message: &impl Message) {

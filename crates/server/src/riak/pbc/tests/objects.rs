@@ -1,12 +1,12 @@
 //! Objects: writes, reads, siblings, conditions and deletes.
 
-use super::{Client, delete, get, put, server, text};
+use super::{PbcClient, delete, get, put, server, text};
 use riak_pbc::*;
 
 #[test]
 fn client_writes_reads_and_resolves_siblings() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     assert_eq!(client.ask::<RpbGetResp>(9, &get("fig")), RpbGetResp::default());
     assert_eq!(client.ask::<RpbPutResp>(11, &put("fig", "green")), RpbPutResp::default());
     let both = RpbPutReq { return_body: Some(true), ..put("fig", "ripe") };
@@ -29,7 +29,7 @@ fn client_writes_reads_and_resolves_siblings() {
 #[test]
 fn conditions_fail_with_riaks_words() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     let only_new = RpbPutReq { if_none_match: Some(true), ..put("fig", "v") };
     let _: RpbPutResp = client.ask(11, &only_new);
     assert_eq!(client.refused(11, &only_new), "match_found");
@@ -43,7 +43,7 @@ fn conditions_fail_with_riaks_words() {
 #[test]
 fn deleted_object_shows_its_clock_to_those_who_ask() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     client.ask_empty(13, &delete("fig"), code::DEL);
     let _: RpbPutResp = client.ask(11, &put("fig", "v"));
     client.ask_empty(13, &delete("fig"), code::DEL);
@@ -55,7 +55,7 @@ fn deleted_object_shows_its_clock_to_those_who_ask() {
 #[test]
 fn metadata_is_what_the_http_interface_has() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     let pair = |key, value| RpbPair { key: text(key), value: Some(text(value)) };
     let content = RpbContent {
         value: text("v"),
@@ -79,7 +79,7 @@ fn metadata_is_what_the_http_interface_has() {
 #[test]
 fn key_is_generated_and_returned() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     let stored: RpbPutResp = client.ask(11, &RpbPutReq { key: None, ..put("", "v") });
     let key = stored.key.expect("a key");
     let read: RpbGetResp = client.ask(9, &RpbGetReq { key, ..get("") });

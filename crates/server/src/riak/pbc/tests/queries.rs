@@ -1,12 +1,12 @@
 //! Lists, properties, counters and index queries.
 
-use super::{Client, put, server, text};
+use super::{PbcClient, put, server, text};
 use riak_pbc::*;
 
 #[test]
 fn keys_and_buckets_are_listed() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     for key in ["a", "b"] {
         let _: RpbPutResp = client.ask(11, &put(key, "v"));
     }
@@ -27,7 +27,7 @@ fn keys_and_buckets_are_listed() {
 #[test]
 fn properties_are_read_changed_and_reset() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     let bucket = text("fruit");
     let read = RpbGetBucketReq { bucket: bucket.clone(), r#type: None };
     let found: RpbGetBucketResp = client.ask(19, &read);
@@ -53,7 +53,7 @@ fn properties_are_read_changed_and_reset() {
 #[test]
 fn legacy_counter_adds_and_is_refused_where_one_value_is_kept() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     let (bucket, key) = (text("hits"), text("home"));
     let read = RpbCounterGetReq { bucket: bucket.clone(), key: key.clone(), ..<_>::default() };
     assert_eq!(client.ask::<RpbCounterGetResp>(52, &read).value, None);
@@ -73,7 +73,7 @@ fn legacy_counter_adds_and_is_refused_where_one_value_is_kept() {
 #[test]
 fn invalid_index_queries_are_refused_as_over_http() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = PbcClient::connect(&server);
     let query = |index, qtype| RpbIndexReq {
         bucket: text("fruit"),
         index: text(index),
